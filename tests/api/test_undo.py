@@ -5,7 +5,7 @@ from typing import Any
 
 from steward.model.json import JsonObject
 from tests.furnished_service import FurnishedService, whole
-from tests.notifications.telling import rows_of
+from tests.notifications.notified_people import rows_of
 from tests.people import Caller
 
 __all__ = ["whole"]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from steward.database.engine.base import Engine
-from tests.authz.two import TwoOrganizations, make_two
+from tests.authz.two_organizations import TwoOrganizations, make_two
 from tests.fake_clock import FakeClock
 
 

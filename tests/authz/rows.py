@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steward.api.http.operation import Operation
-from tests.authz.two import PREFIX, OrganizationIds
+from tests.authz.two_organizations import PREFIX, OrganizationIds
 
 Body = dict[str, Any]
 

@@ -14,7 +14,7 @@ from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Role
 from steward.model.ids import OrgId
 from steward.model.refusals import ValidationFailed
 from tests.authz.rows import at
-from tests.authz.two import TwoOrganizations
+from tests.authz.two_organizations import TwoOrganizations
 from tests.people import Caller
 from tests.service import Service
 

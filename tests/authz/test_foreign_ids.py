@@ -12,8 +12,8 @@ from steward.api.http.operation import Access, Operation
 from steward.api.operations import OPERATIONS
 from steward.model.account import TOKEN_SCOPES
 from tests.authz.rows import NOT_LOOKED_AT, SPELLED, at, is_list, named, parameters, spelled
-from tests.authz.two import ABSENT, OrganizationIds, TwoOrganizations
-from tests.authz.unwalled import without_the_first_wall
+from tests.authz.statements_without_org import without_the_first_wall
+from tests.authz.two_organizations import ABSENT, OrganizationIds, TwoOrganizations
 from tests.people import Caller
 
 # Names of fields that end like an id and hold none.

@@ -8,7 +8,7 @@ import pytest
 from steward.api.application import create
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.database.engine import postgres
-from tests.authz.two import PREFIX, TwoOrganizations
+from tests.authz.two_organizations import PREFIX, TwoOrganizations
 
 MANY = 1_000
 PATIENCE = 300.0

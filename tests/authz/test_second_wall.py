@@ -13,8 +13,8 @@ from steward.database.engine.base import Tx
 from steward.database.engine.postgres import PostgresEngine, PostgresTx
 from steward.database.runs import run_lists
 from steward.model.ids import OrgId
-from tests.authz.two import TwoOrganizations, make_two
-from tests.authz.unwalled import open_wall, without_the_first_wall
+from tests.authz.statements_without_org import open_wall, without_the_first_wall
+from tests.authz.two_organizations import TwoOrganizations, make_two
 from tests.fake_clock import FakeClock
 from tests.source import owned_tables
 
@@ -44,7 +44,7 @@ DIRECTORY = {
     "schema_version",
 }
 OWNED = owned_tables() - DIRECTORY
-# Filled by tests/authz/two.py for both organizations.
+# Filled by tests/authz/two_organizations.py for both organizations.
 FILLED = {
     "organizations",
     "members",

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from steward.database.engine.postgres import PostgresEngine
-from tests.authz.two import PREFIX, make_two
+from tests.authz.two_organizations import PREFIX, make_two
 from tests.fake_clock import FakeClock
 from tests.people import Caller
 from tests.processes.proxy import line_to

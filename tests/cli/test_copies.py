@@ -30,8 +30,8 @@ from steward.model.run import Run, RunStatus
 from steward.notifications import account_mail, close, fan_out
 from steward.notifications.account_mail import AccountMail
 from tests.fake_clock import FakeClock
-from tests.notifications.office import open_office
-from tests.notifications.telling import failed, join, rows_of, tell
+from tests.notifications.mailing_shop import open_office
+from tests.notifications.notified_people import failed, join, rows_of, tell
 from tests.outbound.mail_server import MailScript
 from tests.runs.shop import Shop, connect_all, open_shop
 

@@ -8,7 +8,7 @@ import pytest
 
 from steward.database.engine.base import Engine
 from tests.automations.world import World, make_world
-from tests.closed_periods.closing import PeriodEditor
+from tests.closed_periods.edit_periods import PeriodEditor
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 

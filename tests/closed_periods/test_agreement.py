@@ -20,11 +20,11 @@ from steward.model.refusals import ValidationFailed
 from steward.occurrences import closings
 from steward.scheduling.preview import preview_open
 from tests.automations.world import HOURLY, World
-from tests.closed_periods.closing import WHOLE, PeriodEditor
+from tests.closed_periods.edit_periods import WHOLE, PeriodEditor
 from tests.fake_clock import START
-from tests.occurrences.diary import CalendarClient
+from tests.occurrences.calendar_edits import CalendarClient
 from tests.scheduling.closings_walk import Walk, closed_minutes, walk
-from tests.scheduling.short import place
+from tests.scheduling.shorthand import place
 
 _WALKS = int(os.environ.get("STEWARD_CLOSED_WALKS", "1"))
 _SEED = os.environ.get("STEWARD_CLOSED_SEED", "steward")

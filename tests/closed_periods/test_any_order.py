@@ -12,7 +12,7 @@ import pytest
 
 from steward.database.closed_periods.records import StoredPeriod
 from steward.model.run import Run
-from tests.closed_periods.closing import PeriodEditor
+from tests.closed_periods.edit_periods import PeriodEditor
 from tests.crash.simulating import Simulation, open_simulation
 from tests.runs.shop import Shop
 

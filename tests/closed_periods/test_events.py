@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from tests.closed_periods.closing import PeriodEditor
+from tests.closed_periods.edit_periods import PeriodEditor
 from tests.events.world import ListeningService, open_ears, order
 from tests.furnished_service import FurnishedService, whole
 

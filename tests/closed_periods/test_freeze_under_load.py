@@ -19,7 +19,7 @@ from steward.fake_platforms.exchange import Row as ShopRow
 from steward.fake_platforms.sheets import FakeTab
 from steward.model.change import Outcome
 from steward.model.run import TERMINAL, Run, RunStatus
-from tests.closed_periods.closing import PeriodEditor
+from tests.closed_periods.edit_periods import PeriodEditor
 from tests.crash.simulating import Simulation, open_simulation
 from tests.fake_clock import START
 from tests.runs.shop import Shop

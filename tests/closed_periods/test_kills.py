@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from steward.database.closed_periods.records import StoredPeriod
 from steward.model.run import RunStatus
-from tests.closed_periods.closing import PeriodEditor
+from tests.closed_periods.edit_periods import PeriodEditor
 from tests.crash.killing import ROUNDS, Killer, ProcessKilled, bury, judge, kill_at, watching
 from tests.runs.shop import Shop
 

@@ -24,8 +24,8 @@ from steward.occurrences.closings import BATCH
 from steward.runs.tasks import timers
 from steward.scheduling.zones import instant_of
 from tests.automations.world import World
-from tests.closed_periods.closing import PeriodEditor
-from tests.occurrences.diary import CalendarClient, utc
+from tests.closed_periods.edit_periods import PeriodEditor
+from tests.occurrences.calendar_edits import CalendarClient, utc
 from tests.runs.shop import Shop, neighbour
 
 T = TypeVar("T")

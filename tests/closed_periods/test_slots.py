@@ -23,8 +23,8 @@ from steward.model.refusals import ValidationFailed, WrongState
 from steward.occurrences import closings
 from steward.scheduling.zones import instant_of
 from tests.automations.world import DAILY, HOURLY, World
-from tests.closed_periods.closing import WHOLE, PeriodEditor
-from tests.occurrences.diary import LATER, CalendarClient, utc
+from tests.closed_periods.edit_periods import WHOLE, PeriodEditor
+from tests.occurrences.calendar_edits import LATER, CalendarClient, utc
 
 PENDING, QUEUED, SKIPPED = OccurrenceState.PENDING, OccurrenceState.QUEUED, OccurrenceState.SKIPPED
 FIRST, SECOND, THIRD = utc("05-01 08:00"), utc("05-02 08:00"), utc("05-03 08:00")

@@ -12,7 +12,7 @@ import pytest
 
 from steward.database.runs import records as runs
 from steward.model.run import Run, RunStatus
-from tests.closed_periods.closing import PeriodEditor
+from tests.closed_periods.edit_periods import PeriodEditor
 from tests.events.world import ListeningService, open_ears
 from tests.furnished_service import FurnishedService, whole
 from tests.runs.undoing import tables, undo_now

@@ -13,8 +13,8 @@ from steward.model.closed_period import ClosedScope, ClosedScopeKind, Stops
 from steward.model.notice import Topic
 from steward.model.refusals import InClosedPeriod, ValidationFailed
 from steward.model.run import Mode, RunStatus
-from tests.closed_periods.closing import PeriodEditor
-from tests.notifications.telling import join, rows_of
+from tests.closed_periods.edit_periods import PeriodEditor
+from tests.notifications.notified_people import join, rows_of
 from tests.runs.shop import Shop
 from tests.runs.undoing import approved, tables, undo_now
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.connectors.outside import Connection, FakePlatformsClient, outside
+from tests.connectors.fake_connections import Connection, FakePlatformsClient, outside
 from tests.fake_clock import FakeClock
 
 

@@ -35,7 +35,7 @@ from steward.outbound.transport import HttpTransport
 from steward.outbound.web import NO_CONNECTION
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
-from tests.connectors.outside import ORG, RUN, Connection, FakePlatformsClient
+from tests.connectors.fake_connections import ORG, RUN, Connection, FakePlatformsClient
 from tests.fake_clock import FakeClock
 
 KINDS = ("woocommerce", "spreadsheet", "teams", "cloud_s3")

@@ -22,7 +22,7 @@ from tests.furnished_service import FurnishedService
 from tests.people import Caller
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
-from tests.templates.both import ConnectedService
+from tests.templates.two_platforms import ConnectedService
 
 ACCOUNTS = ("woocommerce", "shopify", "spreadsheet", "teams")
 

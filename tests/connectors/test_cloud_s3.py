@@ -22,7 +22,7 @@ from steward.outbound.errors import (
 )
 from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Secret
-from tests.connectors.outside import Connection, FakePlatformsClient
+from tests.connectors.fake_connections import Connection, FakePlatformsClient
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 SIGNED_AT = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)

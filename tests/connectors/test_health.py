@@ -14,7 +14,7 @@ from steward.database.accounts import connections
 from steward.model.connection import Connection, ConnectionState
 from steward.model.run import RunStatus
 from steward.scheduling.words import local_words
-from tests.connectors.outside import ORG, FakePlatformsClient
+from tests.connectors.fake_connections import ORG, FakePlatformsClient
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, open_shop
 

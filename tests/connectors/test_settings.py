@@ -11,8 +11,8 @@ from steward.connectors import ALL, build
 from steward.connectors.base.settings import BadSettings
 from steward.model.change import Recovery
 from steward.telemetry.redact import Secret
+from tests.connectors.fake_connections import HOST, Connection, FakePlatformsClient
 from tests.connectors.options import connector_options
-from tests.connectors.outside import HOST, Connection, FakePlatformsClient
 
 GOOD = {"url": "https://shop.example", "consumer_key": "ck_1", "consumer_secret": "cs_1"}
 HOOK = "https://prod-1.westeurope.logic.azure.com/workflows/abc/triggers/manual?sig=abcdefgh"

@@ -20,7 +20,7 @@ from steward.connectors.spreadsheet.operations import APPEND, CALL_BYTES
 from steward.connectors.teams.card import CARD_BYTES, escaped, message
 from steward.model.change import Recovery
 from steward.outbound.errors import PlatformUnavailable, RemoteNotFound, Unauthorized
-from tests.connectors.outside import ORG, SHEET, Connection, FakePlatformsClient
+from tests.connectors.fake_connections import ORG, SHEET, Connection, FakePlatformsClient
 
 APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT
 

@@ -11,7 +11,7 @@ from steward.connectors.spreadsheet import reader as reading
 from steward.fake_platforms.sheets import FakeTab
 from steward.model.change import Proposal
 from steward.outbound.errors import RemoteNotFound
-from tests.connectors.outside import Connection, FakePlatformsClient
+from tests.connectors.fake_connections import Connection, FakePlatformsClient
 from tests.connectors.test_woocommerce_world import CASES
 
 NAMES = ("sheet.clear", "sheet.delete_rows", "sheet.add_tab")

@@ -23,7 +23,7 @@ from steward.connectors.base.queries import (
 )
 from steward.connectors.base.writing import WriteState
 from steward.model.change import Part
-from tests.connectors.outside import Connection, FakePlatformsClient
+from tests.connectors.fake_connections import Connection, FakePlatformsClient
 
 APPLIED, CONFLICT, UNKNOWN = WriteState.APPLIED, WriteState.CONFLICT, WriteState.UNKNOWN
 Asks = Callable[[Connection], Awaitable[Sequence[Any]]]

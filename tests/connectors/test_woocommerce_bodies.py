@@ -12,7 +12,7 @@ from steward.connectors.woocommerce.bodies import decoded_of, page_error
 from steward.connectors.woocommerce.responses import error_of, rows_of
 from steward.outbound.errors import UnusableResponse, WrongResponder
 from steward.outbound.response import PlatformResponse
-from tests.connectors.outside import Connection, FakePlatformsClient, outside
+from tests.connectors.fake_connections import Connection, FakePlatformsClient, outside
 from tests.fake_clock import FakeClock
 
 NOTICE = (

@@ -28,7 +28,7 @@ from steward.outbound.errors import UnusableResponse
 from steward.security.signatures import BodyVerifier
 from steward.telemetry.redact import Secret
 from tests.case_data import case_data
-from tests.connectors.outside import ORG, Connection, FakePlatformsClient
+from tests.connectors.fake_connections import ORG, Connection, FakePlatformsClient
 
 SECRET = b"recorded-test-secret-1"
 SINCE = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -39,7 +39,7 @@ from steward.connectors.woocommerce.orders import order_of, tags_of
 from steward.model.change import Batch, Recovery
 from steward.model.undo import undoability
 from steward.outbound.errors import Invalid, RemoteNotFound
-from tests.connectors.outside import Connection, FakePlatformsClient
+from tests.connectors.fake_connections import Connection, FakePlatformsClient
 from tests.connectors.recorded import exchange
 from tests.connectors.test_woocommerce_world import CASES
 

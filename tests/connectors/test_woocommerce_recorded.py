@@ -21,7 +21,7 @@ from steward.outbound.errors import (
     UnusableResponse,
     WrongAddress,
 )
-from tests.connectors.outside import SHOP, Connection, FakePlatformsClient, outside
+from tests.connectors.fake_connections import SHOP, Connection, FakePlatformsClient, outside
 from tests.connectors.recorded import Recorded, answer, exchange
 from tests.fake_clock import FakeClock
 

@@ -15,7 +15,7 @@ from steward.model.change import Outcome
 from steward.model.run import RunStatus
 from steward.steps.base import StoreAccess
 from steward.steps.product_tags import has_tag, without_tag
-from tests.connectors.outside import Connection, FakePlatformsClient
+from tests.connectors.fake_connections import Connection, FakePlatformsClient
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, open_shop
 

@@ -17,7 +17,7 @@ from steward.connectors.woocommerce.responses import id_of
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.database.accounts import connections
 from steward.fake_platforms.woocommerce import products, variations
-from tests.connectors.outside import ORG, Connection, FakePlatformsClient
+from tests.connectors.fake_connections import ORG, Connection, FakePlatformsClient
 from tests.fake_clock import START, FakeClock
 from tests.runs.shop import Shop, open_shop
 

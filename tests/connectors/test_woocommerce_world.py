@@ -25,7 +25,7 @@ from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.operations import SET_PRICE, SET_STOCK, SET_TAGS
 from steward.model.change import Action, Proposal
 from steward.outbound.errors import CallError, RemoteNotFound
-from tests.connectors.outside import SHOP, Connection, FakePlatformsClient
+from tests.connectors.fake_connections import SHOP, Connection, FakePlatformsClient
 
 APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT
 PLAIN = Variant(

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from steward.model.run import RunStatus
-from tests.crash import stalling
+from tests.crash import stalled_worker
 from tests.crash.killing import KINDS, judge
 from tests.runs.shop import Shop
 
@@ -27,13 +27,13 @@ async def stalled_once(shop: Shop, kind: str, index: int, *, approved: bool) -> 
     if approved:
         await shop.drain()
         await shop.approve(run)
-    stalled = await stalling.stall(shop, index)
+    stalled = await stalled_worker.stall(shop, index)
     if stalled is None:
         return None
-    ended = await stalling.finish_elsewhere(shop, run)
-    before, arrived = await stalling.rows(shop), len(shop.writes())
-    await stalling.wake(stalled)
-    after = await stalling.rows(shop)
+    ended = await stalled_worker.finish_elsewhere(shop, run)
+    before, arrived = await stalled_worker.rows(shop), len(shop.writes())
+    await stalled_worker.wake(stalled)
+    after = await stalled_worker.rows(shop)
     wrong = await judge(shop, ended, blind=kind == "teams")
     wrong += [f"{table} was written by a worker that had lost the run" for table in before
               if before[table] != after[table]]  # fmt: skip
@@ -71,12 +71,12 @@ async def test_a_stalled_run_is_taken_over_no_earlier_than_its_lease_ends(shop: 
     See docs/design/runs.md#workers-and-leases.
     """
     run = await shop.run_now(await shop.hiding())
-    stalled = await stalling.stall(shop, 2)
+    stalled = await stalled_worker.stall(shop, 2)
     assert stalled is not None
     lease = shop.service.worker_context.worker_rules.lease.total_seconds()
     await shop.clock.advance(lease - 1)
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.RUNNING
     assert (await shop.run(run)).last_seq == 0
-    await stalling.finish_elsewhere(shop, run)
-    await stalling.wake(stalled)
+    await stalled_worker.finish_elsewhere(shop, run)
+    await stalled_worker.wake(stalled)

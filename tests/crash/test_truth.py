@@ -17,8 +17,8 @@ from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs import cancel
 from tests.crash.killing import KINDS, Killer, ProcessKilled, bury, count_writes, watching
-from tests.crash.stalling import StallingEngine
-from tests.runs.agreeing import assert_agrees
+from tests.crash.stalled_worker import StallingEngine
+from tests.runs.consistency import assert_agrees
 from tests.runs.shop import Shop
 
 T = TypeVar("T")

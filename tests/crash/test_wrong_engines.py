@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.crash import scenes
+from tests.crash import scenarios
 from tests.crash.wrong import (
     approval_without_hash,
     blind_retry,
@@ -24,23 +24,23 @@ Scene = Callable[[Shop], Awaitable[list[str]]]
 Install = Callable[[pytest.MonkeyPatch], None]
 
 SCENES: list[Scene] = [
-    scenes.killed_after_a_call,
-    scenes.killed_before_a_write,
-    scenes.late_call,
-    scenes.late_refusal,
-    scenes.late_end,
-    scenes.passed_over,
-    scenes.tampered,
+    scenarios.killed_after_a_call,
+    scenarios.killed_before_a_write,
+    scenarios.late_call,
+    scenarios.late_refusal,
+    scenarios.late_end,
+    scenarios.passed_over,
+    scenarios.tampered,
 ]
 WRONG: dict[str, tuple[Install, Scene]] = {
-    "no intent before the call": (no_intent.install, scenes.killed_after_a_call),
-    "blind retry": (blind_retry.install, scenes.killed_after_a_call),
-    "a new key for each attempt": (new_key_per_attempt.install, scenes.killed_before_a_write),
-    "settling before settle_after": (early_settling.install, scenes.late_call),
-    "outcome without fence": (outcome_without_fence.install, scenes.late_refusal),
-    "finish without fence": (finish_without_fence.install, scenes.late_end),
-    "promotion without lane condition": (promotion_without_condition.install, scenes.passed_over),
-    "approval without hash": (approval_without_hash.install, scenes.tampered),
+    "no intent before the call": (no_intent.install, scenarios.killed_after_a_call),
+    "blind retry": (blind_retry.install, scenarios.killed_after_a_call),
+    "a new key for each attempt": (new_key_per_attempt.install, scenarios.killed_before_a_write),
+    "settling before settle_after": (early_settling.install, scenarios.late_call),
+    "outcome without fence": (outcome_without_fence.install, scenarios.late_refusal),
+    "finish without fence": (finish_without_fence.install, scenarios.late_end),
+    "promotion without lane condition": (promotion_without_condition.install, scenarios.passed_over),
+    "approval without hash": (approval_without_hash.install, scenarios.tampered),
 }
 
 

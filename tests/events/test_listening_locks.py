@@ -22,7 +22,7 @@ from steward.worker import WorkerContext
 from tests.events.world import ListeningService, open_ears, order
 from tests.fake_clock import FakeClock
 from tests.furnished_service import open_whole
-from tests.occurrences.stepping import Session, StatementBarrier, SteppedEngine, stepped
+from tests.occurrences.interleaving import Session, StatementBarrier, SteppedEngine, stepped
 
 # 1 stops at every statement; the suite stops at every eighth.
 EVERY = int(os.environ.get("INTERLEAVE_EVERY", "8"))

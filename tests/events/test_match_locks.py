@@ -11,7 +11,7 @@ from steward.database.automations import schedules
 from steward.database.engine.base import Tx
 from tests.events.world import ListeningService, order
 from tests.fake_clock import FakeClock
-from tests.occurrences.stepping import BLOCKED
+from tests.occurrences.interleaving import BLOCKED
 
 
 async def test_an_event_is_matched_while_its_automation_is_paused(

@@ -7,7 +7,7 @@ from steward.model.notice import Topic
 from steward.templates.base import Template
 from steward.templates.hide_out_of_stock_products import TEMPLATE as HIDE
 from tests.events.world import ListeningService, order
-from tests.notifications.telling import told
+from tests.notifications.notified_people import told
 
 LIMIT = 256 * 1024
 

@@ -24,7 +24,7 @@ from tests.fleet.cluster import FOLDER, WHOLE_WITHIN, Cluster, Programs, cluster
 from tests.fleet.faults import FAULTS, Kind, fail
 from tests.fleet.flap import flap
 from tests.fleet.history import History, Outcome
-from tests.processes.judging import assert_written_once
+from tests.processes.approved_run import assert_written_once
 from tests.processes.running import CLOCK, eventually, open_site
 from tests.processes.test_database import applying
 

@@ -29,8 +29,8 @@ from tests.fleet.clients import Clients, sign_in, stored_acts, working
 from tests.fleet.history import Act, History, Outcome
 from tests.postgres_server import Server, find_programs, make_place, pid_of, run_program, start
 from tests.processes import postgres
+from tests.processes.approved_run import assert_written_once, hiding, slow_writes
 from tests.processes.forked import environ
-from tests.processes.judging import assert_written_once, hiding, slow_writes
 from tests.processes.running import CLOCK, Site, eventually, open_site
 
 ROOT = Path(__file__).resolve().parents[2]

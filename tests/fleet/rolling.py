@@ -24,7 +24,7 @@ from steward.model.ids import new_id
 from tests.fleet.clients import Clients, stored_acts, working
 from tests.fleet.history import History, Outcome
 from tests.processes import postgres
-from tests.processes.judging import WANTED, assert_written_once, slow_writes
+from tests.processes.approved_run import WANTED, assert_written_once, slow_writes
 from tests.processes.ports import free_port
 from tests.processes.running import CLOCK, RunningProcess, Site, open_site, start, steward
 

@@ -17,7 +17,7 @@ from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import SqliteEngine
 from steward.model.account import TOKEN_SCOPES, Role
-from tests.authz.two import TwoOrganizations, make_two
+from tests.authz.two_organizations import TwoOrganizations, make_two
 from tests.fake_clock import FakeClock
 from tests.people import Caller
 from tests.service import BASE_URL

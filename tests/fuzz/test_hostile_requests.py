@@ -20,7 +20,7 @@ from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.api.v1.schedule import PreviewBody
 from steward.model.refusals import ValidationFailed
 from tests.authz.rows import at, spelled
-from tests.authz.two import PREFIX, TwoOrganizations
+from tests.authz.two_organizations import PREFIX, TwoOrganizations
 from tests.people import Caller
 
 T = TypeVar("T")

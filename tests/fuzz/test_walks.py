@@ -12,7 +12,7 @@ from typing import Any
 from schemathesis.checks import not_a_server_error
 
 from tests.authz.rows import parameters, spelled
-from tests.authz.two import PREFIX, OrganizationIds
+from tests.authz.two_organizations import PREFIX, OrganizationIds
 from tests.fuzz.served import ServedService, row_of
 from tests.fuzz.test_described import CHECKS, OPERATIONS, answered, served
 

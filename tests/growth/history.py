@@ -10,7 +10,7 @@ import asyncpg
 
 from steward.database.engine.base import ms
 from steward.database.engine.migrate import is_sqlite, sqlite_path
-from tests.authz.two import OrganizationIds
+from tests.authz.two_organizations import OrganizationIds
 
 RARE = 40  # the oldest rows, of every kind that a filter has
 _STATUSES = ("queued", "running", "failed", "refused", "cancelled", "expired", "succeeded")

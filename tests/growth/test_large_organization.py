@@ -12,7 +12,7 @@ from steward.database.engine.base import Engine
 from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.trigger import TriggerKind
-from tests.authz.two import PREFIX
+from tests.authz.two_organizations import PREFIX
 from tests.fake_clock import FakeClock
 from tests.growth.organization import LargeOrganization
 from tests.growth.test_reads import READS, SHARE, SLACK, Query, Reads, label, open_reads

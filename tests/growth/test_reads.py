@@ -22,7 +22,7 @@ from steward.model.instants import wire_time
 from steward.model.run import Mode, RunStatus, StartedBy
 from steward.runs.tasks.retention import SWEEPS, RetentionRules
 from tests.authz.rows import SPELLED
-from tests.authz.two import PREFIX, TwoOrganizations, make_two
+from tests.authz.two_organizations import PREFIX, TwoOrganizations, make_two
 from tests.fake_clock import FakeClock
 from tests.growth.counting import CountingEngine
 from tests.growth.history import OLD_ENTRIES, RARE, History, row_id

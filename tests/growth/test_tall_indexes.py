@@ -9,7 +9,7 @@ import pytest
 from steward.api.http.operation import Operation
 from steward.database.engine.base import Engine
 from steward.database.engine.postgres import PostgresEngine
-from tests.authz.two import PREFIX
+from tests.authz.two_organizations import PREFIX
 from tests.fake_clock import FakeClock
 from tests.growth.history import RARE
 from tests.growth.test_reads import READS, SHARE, SHORT, SLACK, Reads, label, open_reads

@@ -12,7 +12,7 @@ from steward.database.notifications.messages import Receiver
 from steward.model.ids import ApprovalId, NoticeId
 from steward.model.notice import ChannelName, MessageKind
 from tests.fake_clock import FakeClock
-from tests.notifications.telling import join, told
+from tests.notifications.notified_people import join, told
 from tests.runs.shop import Shop, connect_all, open_shop
 
 

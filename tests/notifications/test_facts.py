@@ -22,7 +22,7 @@ from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.tasks import timers
 from tests.automations.world import DAILY, World, make_world
 from tests.fake_clock import FakeClock
-from tests.notifications.telling import told
+from tests.notifications.notified_people import told
 from tests.runs.shop import Shop, connect_all, open_shop
 
 

@@ -13,7 +13,7 @@ from steward.model.notice import AutomationChoice, Notice, Preferences, Topic, f
 from steward.notifications import fan_out
 from steward.notifications.context import NotificationContext
 from tests.fake_clock import FakeClock
-from tests.notifications.telling import failed, join, prefer, rows_of, tell
+from tests.notifications.notified_people import failed, join, prefer, rows_of, tell
 from tests.runs.shop import Shop, connect_all, open_shop
 
 

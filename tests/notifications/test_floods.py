@@ -30,8 +30,8 @@ from steward.runs.finish import FinishRequest, RunEnd
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
-from tests.notifications.office import NotifiedShop, open_office
-from tests.notifications.telling import failed, join, rows_of, tell
+from tests.notifications.mailing_shop import NotifiedShop, open_office
+from tests.notifications.notified_people import failed, join, rows_of, tell
 from tests.outbound.mail_server import MailScript
 from tests.runs.shop import HOST, Shop
 

@@ -13,8 +13,8 @@ import pytest
 
 from steward import failpoint
 from tests.fake_clock import FakeClock
-from tests.notifications.office import open_office
-from tests.notifications.telling import failed, join, rows_of, tell
+from tests.notifications.mailing_shop import open_office
+from tests.notifications.notified_people import failed, join, rows_of, tell
 from tests.outbound.mail_server import MailScript
 
 KILLS = int(os.environ.get("NOTICE_KILLS", "12"))

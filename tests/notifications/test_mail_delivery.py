@@ -26,8 +26,8 @@ from steward.model.notice import (
 from steward.notifications import account_mail, close, deliver, fan_out
 from steward.notifications.account_mail import AccountMail
 from tests.fake_clock import FakeClock
-from tests.notifications.office import NotifiedShop, open_office
-from tests.notifications.telling import failed, join, prefer, rows_of, tell
+from tests.notifications.mailing_shop import NotifiedShop, open_office
+from tests.notifications.notified_people import failed, join, prefer, rows_of, tell
 from tests.outbound.mail_server import MailScript
 
 # `WAITING=1000` sets the number of waiting mails; the suite uses fewer.

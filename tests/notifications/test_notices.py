@@ -25,7 +25,7 @@ from steward.model.notice import (
     preferences_to_json,
 )
 from tests.fake_clock import FakeClock
-from tests.notifications.telling import open_organization
+from tests.notifications.notified_people import open_organization
 
 
 def _lost(number: int = 1) -> Notice:

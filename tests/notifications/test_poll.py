@@ -16,8 +16,8 @@ from steward.model.ids import RouteId
 from steward.model.notice import ChannelName, MessageKind
 from steward.notifications import close, fan_out, poll
 from tests.fake_clock import FakeClock
-from tests.notifications.office import NotifiedShop, open_office
-from tests.notifications.telling import failed, rows_of, tell
+from tests.notifications.mailing_shop import NotifiedShop, open_office
+from tests.notifications.notified_people import failed, rows_of, tell
 from tests.outbound.mail_server import MailScript
 
 T = TypeVar("T")

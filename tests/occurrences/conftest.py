@@ -8,7 +8,7 @@ from steward.database.engine.base import Engine
 from steward.scheduling.zones import use_packaged_zones
 from tests.automations.world import World, make_world
 from tests.fake_clock import FakeClock
-from tests.occurrences.diary import CalendarClient
+from tests.occurrences.calendar_edits import CalendarClient
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -22,7 +22,7 @@ from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import SecretRegister
 from tests.automations.world import BY_HAND, HOURLY, World
-from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, CalendarClient, short, utc
+from tests.occurrences.calendar_edits import DAY, HOUR, LATER, MINUTE, CalendarClient, short, utc
 from tests.occurrences.test_calendar import theirs_too
 
 LATE = timedelta(minutes=10)

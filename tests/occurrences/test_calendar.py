@@ -18,7 +18,7 @@ from steward.model.refusals import ValidationFailed
 from steward.model.run import RunStatus
 from steward.occurrences.calendar import calendar_key
 from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, World
-from tests.occurrences.diary import DAY, HOUR, LATER, CalendarClient, fields, short, utc
+from tests.occurrences.calendar_edits import DAY, HOUR, LATER, CalendarClient, fields, short, utc
 
 PENDING, QUEUED, SKIPPED = OccurrenceState
 INSTANT = timedelta(milliseconds=1)

@@ -15,8 +15,8 @@ from steward.model.occurrence import OccurrenceState
 from steward.model.refusals import Refusal, StaleVersion, WrongState
 from tests.automations.world import World, make_world
 from tests.fake_clock import FakeClock
-from tests.occurrences.diary import HOUR, LATER, MINUTE, THIS, CalendarClient, utc
-from tests.occurrences.stepping import stepped, two
+from tests.occurrences.calendar_edits import HOUR, LATER, MINUTE, THIS, CalendarClient, utc
+from tests.occurrences.interleaving import stepped, two
 
 # `make soak` sets 1,000.
 TRIES = int(os.environ.get("INTERLEAVE_TRIES", "8"))

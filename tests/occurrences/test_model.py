@@ -43,10 +43,10 @@ from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import SecretRegister
 from tests.automations.world import RULES, World, actor
-from tests.closed_periods.closing import WHOLE, PeriodEditor
+from tests.closed_periods.edit_periods import WHOLE, PeriodEditor
 from tests.fake_clock import FakeClock
-from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, THIS, CalendarClient
-from tests.occurrences.plan import Closing, ExpectedRefusal, Plan, Row
+from tests.occurrences.calendar_edits import DAY, HOUR, LATER, MINUTE, THIS, CalendarClient
+from tests.occurrences.calendar_model import Closing, ExpectedRefusal, Plan, Row
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "8"))
 STEPS = 30

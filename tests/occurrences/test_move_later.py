@@ -14,7 +14,17 @@ from steward.model.automation import Automation
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import ValidationFailed, WrongState
 from tests.automations.world import HOURLY, World
-from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, SECOND, CalendarClient, fields, short, utc
+from tests.occurrences.calendar_edits import (
+    DAY,
+    HOUR,
+    LATER,
+    MINUTE,
+    SECOND,
+    CalendarClient,
+    fields,
+    short,
+    utc,
+)
 
 PENDING, QUEUED, SKIPPED = OccurrenceState
 WEEKLY = {"cadence": "weekly", "run_at": "08:00", "day_of_week": 1}

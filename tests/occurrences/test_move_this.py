@@ -16,7 +16,18 @@ from steward.model.occurrence import OccurrenceState
 from steward.model.refusals import NotFound, Refusal, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import RunStatus
 from tests.automations.world import BY_HAND, HOURLY, ON_ORDERS, World
-from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, SECOND, THIS, CalendarClient, fields, short, utc
+from tests.occurrences.calendar_edits import (
+    DAY,
+    HOUR,
+    LATER,
+    MINUTE,
+    SECOND,
+    THIS,
+    CalendarClient,
+    fields,
+    short,
+    utc,
+)
 
 SLOT = utc("05-02 08:00")
 INSTANT = timedelta(milliseconds=1)

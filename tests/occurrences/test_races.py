@@ -12,7 +12,7 @@ from steward.model.automation import Automation
 from steward.model.occurrence import OccurrenceState
 from steward.model.refusals import Refusal, StaleVersion, WrongState
 from tests.automations.world import World
-from tests.occurrences.diary import HOUR, LATER, MINUTE, THIS, CalendarClient, utc
+from tests.occurrences.calendar_edits import HOUR, LATER, MINUTE, THIS, CalendarClient, utc
 
 TRIES = int(os.environ.get("RACE_TRIES", "15"))
 FIRST = utc("05-01 08:00")

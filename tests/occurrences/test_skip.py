@@ -11,7 +11,7 @@ from steward.database.automations import history
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import NotFound, StaleVersion, ValidationFailed, WrongState
 from tests.automations.world import BY_HAND, HOURLY, World
-from tests.occurrences.diary import DAY, HOUR, MINUTE, CalendarClient, fields, short, utc
+from tests.occurrences.calendar_edits import DAY, HOUR, MINUTE, CalendarClient, fields, short, utc
 
 SLOT = utc("05-02 08:00")
 INSTANT = timedelta(milliseconds=1)

@@ -14,7 +14,7 @@ from steward.model.occurrence import OccurrenceState
 from steward.occurrences import zone_change
 from steward.scheduling import zones
 from tests.automations.world import HOURLY, World
-from tests.occurrences.diary import DAY, HOUR, LATER, CalendarClient, short, utc
+from tests.occurrences.calendar_edits import DAY, HOUR, LATER, CalendarClient, short, utc
 from tests.occurrences.test_audit import Auditor
 
 PENDING, QUEUED, SKIPPED = OccurrenceState

@@ -16,7 +16,7 @@ import pytest
 
 from tests.postgres_server import Server
 from tests.processes import postgres
-from tests.processes.judging import assert_written_once, hiding, slow_writes
+from tests.processes.approved_run import assert_written_once, hiding, slow_writes
 from tests.processes.proxy import Proxy, line_to
 from tests.processes.running import CLOCK, Site, eventually, open_site
 

@@ -18,7 +18,7 @@ import pytest
 from steward.database.engine.migrate import is_sqlite
 from tests.databases import copy_migrated_sqlite
 from tests.processes import postgres
-from tests.processes.judging import assert_written_once, hiding, slow_writes
+from tests.processes.approved_run import assert_written_once, hiding, slow_writes
 from tests.processes.running import CLOCK, Site, eventually, open_site
 
 # How many runs each test makes; `make soak` sets it.

@@ -11,7 +11,13 @@ import httpx
 import pytest
 
 from tests.databases import Clones, copy_migrated_sqlite
-from tests.processes.judging import assert_written_once, hiding, more_products, slow_writes, written_parts
+from tests.processes.approved_run import (
+    assert_written_once,
+    hiding,
+    more_products,
+    slow_writes,
+    written_parts,
+)
 from tests.processes.running import CLOCK, RunningProcess, Site, eventually, open_site, start_forked
 
 # `make soak` sets more, and another seed for each round.

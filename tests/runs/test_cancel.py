@@ -14,7 +14,7 @@ from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
 from steward.model.refusals import WrongState
 from steward.model.run import Mode, RunStatus
-from tests.runs.agreeing import assert_agrees
+from tests.runs.consistency import assert_agrees
 from tests.runs.shop import Shop
 
 

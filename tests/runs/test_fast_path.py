@@ -39,7 +39,7 @@ from steward.runs.claimed_run import ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.lease import LeaseLost
 from steward.runs.start import StartedRun
-from tests.closed_periods.closing import WHOLE, PeriodEditor
+from tests.closed_periods.edit_periods import WHOLE, PeriodEditor
 from tests.runs.shop import Shop, neighbour
 
 TABLES = (

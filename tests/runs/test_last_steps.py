@@ -18,7 +18,7 @@ from steward.model.run import Run, RunStatus
 from steward.runs import checkpoint, claim, finish
 from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.lease import LeaseLost
-from tests.occurrences.stepping import BLOCKED
+from tests.occurrences.interleaving import BLOCKED
 from tests.runs.shop import Shop
 from tests.runs.test_checkpoints import LONG, new_checkpoint
 

@@ -22,7 +22,7 @@ from steward.model.run import Mode, Run, RunStatus
 from steward.runs.tasks import timers
 from steward.steps.base import StepContext
 from tests.crash.killing import kill_at
-from tests.runs.agreeing import assert_agrees
+from tests.runs.consistency import assert_agrees
 from tests.runs.shop import Shop
 
 DAILY = {"cadence": "daily", "run_at": "23:00"}

@@ -24,7 +24,7 @@ from steward.model.refusals import Unavailable
 from steward.model.run import Queue, Run, RunStatus
 from steward.runs import claim, recover
 from tests.crash.killing import count_writes, kill_at
-from tests.crash.stalling import StallingEngine
+from tests.crash.stalled_worker import StallingEngine
 from tests.runs.shop import Shop
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from steward.model.refusals import KeyReused, NotConnected, NotFound, TooManyWai
 from steward.model.run import Mode, RunStatus, StartedBy
 from steward.runs import claim
 from steward.runs.start import StartedRun
-from tests.occurrences.stepping import BLOCKED
+from tests.occurrences.interleaving import BLOCKED
 from tests.runs.shop import Shop, neighbour
 
 

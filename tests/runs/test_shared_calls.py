@@ -16,7 +16,7 @@ from steward.model.refusals import KeyReused
 from steward.model.run import RunStatus
 from steward.runs.start import StartedRun
 from tests.fake_clock import FakeClock
-from tests.occurrences.stepping import BLOCKED
+from tests.occurrences.interleaving import BLOCKED
 from tests.runs.shop import Shop, connect_all, open_shop
 
 SPLIT = "steward_commit_batches_split_total"

@@ -13,7 +13,7 @@ from steward.model.run import Run, RunStatus
 from steward.runs import finish
 from steward.runs.finish import FinishRequest, RunEnd
 from tests.fake_clock import FakeClock
-from tests.occurrences.stepping import BLOCKED, LOOK_S
+from tests.occurrences.interleaving import BLOCKED, LOOK_S
 from tests.runs.shop import Shop, connect_all, open_shop
 
 ROUNDS = 40

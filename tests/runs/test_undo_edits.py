@@ -25,8 +25,8 @@ from steward.model.automation import Automation
 from steward.model.change import Change, Outcome, Proposal
 from steward.model.ids import ChangeId, IntegrationId
 from steward.model.run import Run, RunStatus
-from tests.connectors.shopify.each import read_all
-from tests.connectors.shopify.running import stand
+from tests.connectors.shopify.changing_service import stand
+from tests.connectors.shopify.every_operation import read_all
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.store import ShopifyFake

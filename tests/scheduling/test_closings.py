@@ -26,7 +26,7 @@ from steward.scheduling.closings import (
 )
 from steward.scheduling.slots import slots
 from steward.scheduling.zones import LAST, instant_of
-from tests.scheduling.short import at, closed_period, daily, monthly, open_from, place
+from tests.scheduling.shorthand import at, closed_period, daily, monthly, open_from, place
 
 _HAIR = timedelta(microseconds=1)
 _CHRISTMAS = ClosedWhen(ClosedKind.YEARLY, first="12-24", last="12-26")

@@ -16,7 +16,7 @@ from steward.model.closed_period import ClosedKind, ClosedPeriod, ClosedWhen
 from steward.scheduling.closings import ClosedTimes, closing_at, closings, first_open
 from steward.scheduling.zones import zone_names
 from tests.scheduling.closings_walk import Walk, closed_numbers, walk
-from tests.scheduling.short import at, closed_period, open_from, place
+from tests.scheduling.shorthand import at, closed_period, open_from, place
 from tests.scheduling.walk import stretches
 
 _CASES = int(os.environ.get("STEWARD_CLOSING_CASES", "24"))

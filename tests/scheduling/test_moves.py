@@ -12,7 +12,7 @@ from steward.model.refusals import ValidationFailed
 from steward.model.schedule import MANUAL, MONDAY_TO_FRIDAY, Cadence, Schedule
 from steward.scheduling.moves import MovedSchedule, check_this, move_this_and_later
 from steward.scheduling.slots import Slot, next_slots, slot_of_key
-from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, place, weekdays, weekly
+from tests.scheduling.shorthand import at, daily, monthly, monthly_by_week, once, place, weekdays, weekly
 
 _MINUTE = timedelta(minutes=1)
 _DAY = timedelta(days=1)

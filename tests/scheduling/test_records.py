@@ -6,7 +6,7 @@ from steward.model.ids import AutomationId, RunId
 from steward.model.occurrence import Occurrence, OccurrenceState, SkipReason
 from steward.model.run import RunStatus
 from steward.model.trigger import EventTrigger, Listening, ScheduleTrigger, trigger_from_json
-from tests.scheduling.short import at
+from tests.scheduling.shorthand import at
 
 
 def test_a_schedule_trigger_is_answered_as_its_kind_alone() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from steward.model.schedule import FIELDS, Cadence, Schedule
 from steward.scheduling.shape import FieldErrors, has_passed, read_schedule
-from tests.scheduling.short import at, daily, once, place
+from tests.scheduling.shorthand import at, daily, once, place
 
 _NOW = at("2026-05-10 12:00")
 _RIGHT: dict[str, dict[str, object]] = {

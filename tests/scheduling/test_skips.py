@@ -6,7 +6,7 @@ from steward.model.schedule import Cadence, Schedule
 from steward.scheduling.moves import move_this_and_later
 from steward.scheduling.skips import skips_after_change, skips_after_move
 from steward.scheduling.slots import key_instant
-from tests.scheduling.short import at, daily, monthly, once, place, weekly
+from tests.scheduling.shorthand import at, daily, monthly, once, place, weekly
 
 _NOW = at("2026-01-12 12:00")
 

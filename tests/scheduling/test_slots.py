@@ -18,7 +18,7 @@ from steward.scheduling.slots import (
     slots,
 )
 from steward.scheduling.spread import spread_minutes
-from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, place, weekdays, weekly
+from tests.scheduling.shorthand import at, daily, monthly, monthly_by_week, once, place, weekdays, weekly
 
 _HOURLY = Schedule(Cadence.HOURLY)
 _SIX_HOURLY = Schedule(Cadence.EVERY_6_HOURS)

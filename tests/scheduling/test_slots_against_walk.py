@@ -15,7 +15,7 @@ import pytest
 from steward.model.schedule import Cadence, Schedule, SlotNote
 from steward.scheduling.slots import Slot, next_slots, slot_after, slot_before, slots
 from steward.scheduling.zones import zone_names
-from tests.scheduling.short import at, daily, place
+from tests.scheduling.shorthand import at, daily, place
 from tests.scheduling.walk import every_minute, expected_slots, stretches
 
 _CASES = int(os.environ.get("STEWARD_SLOT_CASES", "500"))

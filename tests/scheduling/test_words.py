@@ -5,7 +5,7 @@ import pytest
 from steward.model.schedule import MANUAL, Cadence, Schedule
 from steward.scheduling.preview import preview
 from steward.scheduling.words import ordinal, schedule_words, spread_words
-from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, place, weekdays, weekly
+from tests.scheduling.shorthand import at, daily, monthly, monthly_by_week, once, place, weekdays, weekly
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from importlib import metadata
 import pytest
 
 from steward.scheduling.zones import local_time, tzdata_version, use_packaged_zones, zone, zone_names
-from tests.scheduling.short import at, place
+from tests.scheduling.shorthand import at, place
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from steward.run_queue import ending, spans
 from steward.telemetry.otlp import MAX_ANSWER_BYTES, MAX_WAITING, OtlpTraces
 from steward.telemetry.traces import Span, Traces, new_span, run_span
 from tests.fake_clock import FakeClock
+from tests.processes.approved_run import assert_written_once, hiding, slow_writes
 from tests.processes.forked import environ
-from tests.processes.judging import assert_written_once, hiding, slow_writes
 from tests.processes.ports import free_port
 from tests.processes.running import CLOCK, PASSWORD, eventually, open_site
 from tests.runs.shop import connect_all, open_shop

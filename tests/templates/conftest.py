@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.fake_clock import FakeClock
-from tests.templates.both import ConnectedService, open_both
 from tests.templates.sales import Market
 from tests.templates.sample_products import PLATFORMS, PlatformStore
+from tests.templates.two_platforms import ConnectedService, open_both
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Part, Proposal
 from steward.model.connection import Connection
 from steward.outbound.client import Outbound
-from tests.connectors.outside import Connection as Connected
-from tests.connectors.outside import outside
+from tests.connectors.fake_connections import Connection as Connected
+from tests.connectors.fake_connections import outside
 from tests.connectors.shopify.bench import NUMBER, StoreConnection
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.store import ShopifyFake

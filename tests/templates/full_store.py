@@ -13,7 +13,7 @@ from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.steps.base import AccountAccess
 from steward.templates import ALL
-from tests.connectors.outside import outside
+from tests.connectors.fake_connections import outside
 from tests.connectors.shopify.bench import StoreConnection
 from tests.fake_clock import START, FakeClock
 from tests.fakes.shopify.goods import stamp

@@ -20,8 +20,8 @@ from steward.templates.base import Template
 from tests.fakes.shopify.goods import stamp
 from tests.fakes.shopify.store import ShopifyFake
 from tests.runs.shop import Shop
-from tests.templates.both import ConnectedService
 from tests.templates.stage import Stage
+from tests.templates.two_platforms import ConnectedService
 
 PLATFORMS = ("woocommerce", "shopify")
 

@@ -14,10 +14,10 @@ from steward.connectors.base.records import Fulfilment, FulfilmentOrder, Payment
 from steward.model.run import Mode, RunStatus
 from steward.templates.archive_fulfilled_orders import TEMPLATE
 from tests.fake_clock import FakeClock
-from tests.templates.both import open_both
 from tests.templates.order_stage import ago, ids, line, order, stage
 from tests.templates.sales import Market, Sale
 from tests.templates.sample_products import PlatformStore
+from tests.templates.two_platforms import open_both
 
 _DAY = 24
 _DONE: dict[str, Any] = {"payment": "paid", "sent": "fulfilled", "hours": 90 * _DAY}

@@ -13,11 +13,11 @@ from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
 from steward.steps.base import StoreEvent, TooManyChanges
 from steward.templates.high_risk_order_hold import TEMPLATE
-from tests.templates.both import ConnectedService
 from tests.templates.order_stage import Orders, OrderStage, ago, ids, order, stage
 from tests.templates.sales import LineSpec, Market, Sale
 from tests.templates.sample_products import PlatformStore
 from tests.templates.stage import TEAMS, card_lines
+from tests.templates.two_platforms import ConnectedService
 
 
 def _risk(level: str | None) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from steward.model.change import Outcome
 from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.low_stock_alert import TEMPLATE
-from tests.templates.both import lines_of
 from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 from tests.templates.stage import TEAMS, Shop, Stage, card_lines, product, variant
+from tests.templates.two_platforms import lines_of
 
 
 def _stage(*products: Any, **inputs: Any) -> Stage:

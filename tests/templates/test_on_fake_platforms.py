@@ -11,7 +11,7 @@ from steward.model.change import Outcome
 from steward.outbound.errors import CallError
 from steward.steps.base import StoreEvent
 from steward.templates import hide_out_of_stock_products, low_stock_alert, price_update_from_spreadsheet
-from tests.connectors.outside import FakePlatformsClient, outside
+from tests.connectors.fake_connections import FakePlatformsClient, outside
 from tests.fake_clock import FakeClock
 from tests.templates.stage import SHEET, SHOP, TEAMS, Stage, connection
 

@@ -18,11 +18,11 @@ from steward.model.run import Mode, RunStatus
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import AccountAccess, StepContext
 from steward.templates.order_export_to_spreadsheet import TEMPLATE
-from tests.templates.both import ConnectedService
 from tests.templates.order_stage import CHANGES, Orders, OrderStage, ago, line, order
 from tests.templates.sales import LineSpec, Market, Sale
 from tests.templates.sample_products import PlatformStore
 from tests.templates.stage import NOW, SHEET, SHOP, connection
+from tests.templates.two_platforms import ConnectedService
 
 # (order, whether it is exported by the default statuses paid and fulfilled)
 SALES: tuple[tuple[Sale, bool], ...] = (

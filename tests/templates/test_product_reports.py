@@ -12,8 +12,8 @@ from steward.fake_platforms import catalogue
 from steward.fake_platforms.sheets import FakeTab
 from steward.model.run import Mode, RunStatus
 from steward.templates.parts.gaps import gap_words, has_text
-from tests.templates.both import ConnectedService, lines_of
 from tests.templates.sample_products import Item, PlatformStore, ProductSpec
+from tests.templates.two_platforms import ConnectedService, lines_of
 
 TAB = "Report"
 

@@ -19,11 +19,11 @@ from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import stamp
 from tests.runs.undoing import tables, undo_now, undone
-from tests.templates.both import ConnectedService
 from tests.templates.full_store import BY_ID
 from tests.templates.orders_of import OrderSpec, in_shopify
 from tests.templates.test_records import RECORDS
 from tests.templates.test_test_runs_leave_nothing import inputs_of, lay_out, prices, world
+from tests.templates.two_platforms import ConnectedService
 
 # Columns that every write changes by itself.
 _MOVED = {"updatedAt"}

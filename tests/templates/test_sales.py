@@ -15,8 +15,8 @@ from steward.model.run import Mode, RunStatus
 from steward.templates.parts.ages import day_window
 from steward.templates.parts.sales import PlacedOrder, SalesWindow, SoldLine, add_up, top_products
 from tests.fake_clock import FakeClock
-from tests.templates.both import ConnectedService, lines_of, open_both
 from tests.templates.orders_of import OrderSpec, in_shopify, in_woocommerce
+from tests.templates.two_platforms import ConnectedService, lines_of, open_both
 
 ZONE = "Europe/Berlin"
 

@@ -12,9 +12,9 @@ from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.show_back_in_stock_products import HIDING, TEMPLATE
 from tests.fake_clock import FakeClock
-from tests.templates.both import open_both
 from tests.templates.sample_products import PLATFORMS, Item, PlatformStore, ProductSpec
 from tests.templates.stage import Shop, Stage, StoredMemory, product, variant
+from tests.templates.two_platforms import open_both
 
 _MARKED = ("auto-hidden", "tea")
 

@@ -12,7 +12,7 @@ from steward.connectors.base.writing import WriteState
 from steward.fake_platforms.slow import Slowness
 from steward.model.change import Outcome
 from steward.model.run import Mode
-from tests.connectors.outside import outside
+from tests.connectors.fake_connections import outside
 from tests.fake_clock import FakeClock
 from tests.templates.full_store import BY_ID, INPUTS, FullStore
 

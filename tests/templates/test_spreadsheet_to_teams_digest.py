@@ -19,8 +19,8 @@ from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, RunStatus
 from steward.templates.spreadsheet_to_teams_digest import TEMPLATE
 from tests.fake_clock import FakeClock
-from tests.templates.both import ConnectedService, lines_of, open_both
 from tests.templates.stage import SHEET, TEAMS, Sheet, Stage, StageRun, card_lines
+from tests.templates.two_platforms import ConnectedService, lines_of, open_both
 
 HEAD = ["Order", "Status", "Left", "Sum"]
 ROWS: list[list[Any]] = [

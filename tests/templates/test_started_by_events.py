@@ -24,8 +24,8 @@ from steward.model.run import Run, RunStatus
 from steward.model.trigger import EventTrigger, Listening, TriggerKind
 from tests.fakes.shopify.goods import number
 from tests.service import Service
-from tests.templates.both import lines_of
 from tests.templates.sample_products import Item, PlatformStore, ProductSpec
+from tests.templates.two_platforms import lines_of
 
 TOPIC = "inventory_levels/update"
 

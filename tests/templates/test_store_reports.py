@@ -14,7 +14,6 @@ from steward.steps.base import AccountAccess
 from steward.templates.base import Template
 from steward.templates.price_difference_report import TEMPLATE as PRICES
 from steward.templates.stock_report_across_stores import TEMPLATE as STOCK
-from tests.templates.both import ConnectedService, lines_of
 from tests.templates.sample_products import Item, ProductSpec, fill_shopify, fill_woocommerce
 from tests.templates.stage import (
     SHOP,
@@ -27,6 +26,7 @@ from tests.templates.stage import (
     product,
     variant,
 )
+from tests.templates.two_platforms import ConnectedService, lines_of
 
 TAB, OTHER = "Report", IntegrationId(14)
 READS = ("woocommerce", "shopify")

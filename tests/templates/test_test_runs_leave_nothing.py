@@ -11,8 +11,8 @@ from steward.model.automation import Automation
 from steward.model.run import Mode, Run, RunStatus
 from steward.templates import ALL
 from tests.fake_clock import FakeClock
-from tests.templates.both import ConnectedService, open_both
 from tests.templates.full_store import INPUTS as ALL_INPUTS
+from tests.templates.two_platforms import ConnectedService, open_both
 
 PLATFORMS = ("woocommerce", "shopify")
 BY_ID = {template.template_id: template for template in ALL}

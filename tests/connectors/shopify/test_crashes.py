@@ -10,8 +10,8 @@ from steward.database.runs.write_ledger import LedgerState
 from steward.failpoint import watch
 from steward.model.change import Recovery
 from steward.model.run import Mode
-from tests.connectors.shopify.each import OPERATIONS
-from tests.connectors.shopify.running import ShopifyService, stand
+from tests.connectors.shopify.changing_service import ShopifyService, stand
+from tests.connectors.shopify.every_operation import OPERATIONS
 from tests.crash.killing import Killer
 from tests.fake_clock import FakeClock
 

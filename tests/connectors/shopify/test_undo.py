@@ -29,8 +29,8 @@ from steward.failpoint import watch
 from steward.model.change import Outcome, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.run import RunStatus
-from tests.connectors.shopify.each import furnish, read_all
-from tests.connectors.shopify.running import ShopifyService, stand
+from tests.connectors.shopify.changing_service import ShopifyService, stand
+from tests.connectors.shopify.every_operation import furnish, read_all
 from tests.crash.killing import Killer
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.objects import digest_of

@@ -13,7 +13,7 @@ from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Batch, Proposal, Recovery, batch_key
 from steward.outbound.errors import ErrorKind
 from tests.connectors.shopify.bench import NUMBER, StoreConnection
-from tests.connectors.shopify.each import OPERATIONS, furnish, one_of_each
+from tests.connectors.shopify.every_operation import OPERATIONS, furnish, one_of_each
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.store import ShopifyFake

@@ -12,11 +12,11 @@ from steward.steps.shopify_flow.actions import ACTIONS
 from steward.steps.shopify_flow.admin_api import MUTATIONS
 from steward.steps.shopify_flow.task_types import TaskDefinition
 from steward.steps.shopify_flow.types import FLOW_TYPES
-from tests.connectors.shopify.each import OPERATIONS
+from tests.connectors.shopify.every_operation import OPERATIONS
 from tests.fakes.shopify.goods import Row
 from tests.fakes.shopify.store import ShopifyFake
+from tests.imports.shopify_flow.flow_service import FlowShop
 from tests.imports.shopify_flow.flows import ADMIN, began, flow, task
-from tests.imports.shopify_flow.standing import FlowShop
 
 REQUEST = ADMIN + "admin_api_operation"
 

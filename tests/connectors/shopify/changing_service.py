@@ -31,7 +31,7 @@ from steward.templates.base import (
     Template,
     TemplateFacts,
 )
-from tests.connectors.shopify.each import furnish, one_of_each
+from tests.connectors.shopify.every_operation import furnish, one_of_each
 from tests.crash.killing import ROUNDS, Killer, ProcessKilled, bury, watching
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.network import beside

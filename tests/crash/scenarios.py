@@ -12,7 +12,7 @@ from steward.config import read
 from steward.model.run import RunStatus
 from steward.runs import claim
 from steward.runs.walk import leased_run
-from tests.crash import stalling
+from tests.crash import stalled_worker
 from tests.crash.killing import KINDS, Killer, judge, play
 from tests.runs.shop import Shop
 
@@ -92,7 +92,7 @@ async def late_refusal(shop: Shop) -> list[str]:
 async def late_end(shop: Shop) -> list[str]:
     """A lost worker wakes before its last write, after another worker has ended the run."""
     run = await shop.run_now(await KINDS["teams"](shop))
-    last = await stalling.count_run_writes(shop)
+    last = await stalled_worker.count_run_writes(shop)
     assert (await shop.run(run)).status is RunStatus.SUCCEEDED
     await shop.world.reset()
     await shop.restart()
@@ -103,12 +103,12 @@ async def late_end(shop: Shop) -> list[str]:
 
 async def _wake_after_takeover(shop: Shop, run: Any, *, stalled_write: int, blind: bool) -> list[str]:
     """Stalls a worker at write number `stalled_write`, lets another finish the run, and wakes the first."""
-    stalled = await stalling.stall(shop, stalled_write)
+    stalled = await stalled_worker.stall(shop, stalled_write)
     assert stalled is not None
-    ended = await stalling.finish_elsewhere(shop, run)
-    before = await stalling.rows(shop)
-    await stalling.wake(stalled)
-    after = await stalling.rows(shop)
+    ended = await stalled_worker.finish_elsewhere(shop, run)
+    before = await stalled_worker.rows(shop)
+    await stalled_worker.wake(stalled)
+    after = await stalled_worker.rows(shop)
     wrong = [f"{table} was written too late" for table in before if before[table] != after[table]]
     return wrong + await judge(shop, ended, blind=blind)
 

@@ -11,7 +11,7 @@ from steward.model.notice import ChannelName
 from steward.notifications import close, deliver, fan_out
 from steward.notifications.context import NotificationContext
 from tests.fake_clock import FakeClock
-from tests.notifications.telling import join, rows_of
+from tests.notifications.notified_people import join, rows_of
 from tests.outbound.mail_server import MailScript, mail_server
 from tests.runs.shop import HOST, Shop, connect_all, open_shop
 
