@@ -48,11 +48,11 @@ async def obstacles(
     by_automation: dict[AutomationId, Obstacle] = {}
     for automation in requested:
         is_offered = automation.id not in withdrawn
-        what = _obstacle(automation, templates, connections_by_id, is_on=is_on, is_offered=is_offered)
-        if what is None and automation.kind is AutomationKind.WORKFLOW:
-            what = await _unready(tx, automation)
-        if what is not None:
-            by_automation[automation.id] = what
+        obstacle = _obstacle(automation, templates, connections_by_id, is_on=is_on, is_offered=is_offered)
+        if obstacle is None and automation.kind is AutomationKind.WORKFLOW:
+            obstacle = await _unready(tx, automation)
+        if obstacle is not None:
+            by_automation[automation.id] = obstacle
     return by_automation
 
 

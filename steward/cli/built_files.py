@@ -19,7 +19,7 @@ def compare() -> tuple[bool, str]:
 
     Every wheel has the list; a checkout has one after `make built`.
     """
-    missing = [what for path, what in BUILT.items() if not (PACKAGE / path).is_file()]
+    missing = [description for path, description in BUILT.items() if not (PACKAGE / path).is_file()]
     try:
         schema_table()
     except (OSError, ValueError, LookupError, TypeError):

@@ -154,8 +154,8 @@ class _Guarded(HttpToolsProtocol):
                 self.cycle.more_body = True
                 self.cycle.message_event.clear()
                 self.parser = upgrades.body_parser(self, self.headers)
-            if rest := data[offered.args[0] :]:
-                self._parse(rest)
+            if remaining_data := data[offered.args[0] :]:
+                self._parse(remaining_data)
         except HttpParserError as error:
             cause = error.__context__
             self._end_unread(

@@ -27,9 +27,9 @@ class Descriptors:
 
 def share(limit: int) -> Descriptors:
     """Divides `limit` descriptors so that a flood of connections leaves enough for the service itself."""
-    rest = limit - RESERVED
-    queue = max(_FEWEST, min(LONGEST_QUEUE, rest // 8))
-    return Descriptors(max(_FEWEST, min(MAX_CONNECTIONS, rest - _BURSTS * queue)), queue)
+    available = limit - RESERVED
+    queue = max(_FEWEST, min(LONGEST_QUEUE, available // 8))
+    return Descriptors(max(_FEWEST, min(MAX_CONNECTIONS, available - _BURSTS * queue)), queue)
 
 
 def raise_limit() -> int:

@@ -23,7 +23,7 @@ def without_shared(argv: Sequence[str]) -> tuple[list[str], str | None]:
 
     Raises MissingPath.
     """
-    rest: list[str] = []
+    other_arguments: list[str] = []
     env_file = None
     words = iter(argv)
     for word in words:
@@ -36,8 +36,8 @@ def without_shared(argv: Sequence[str]) -> tuple[list[str], str | None]:
         elif word.startswith("--env-file="):
             env_file = word.partition("=")[2]
         else:
-            rest.append(word)
-    return rest, env_file
+            other_arguments.append(word)
+    return other_arguments, env_file
 
 
 def read_env_file(path: Path) -> dict[str, str]:

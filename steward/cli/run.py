@@ -36,8 +36,8 @@ def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: Te
     """Runs the command line with its environment and output streams, and returns the exit code."""
     as_json = "--json" in argv
     try:
-        rest, env_file = without_shared(argv)
-        command, options = _parse(rest)
+        other_arguments, env_file = without_shared(argv)
+        command, options = _parse(other_arguments)
         args = CliArgs(
             options,
             lambda: read_settings(environ, env_file),

@@ -83,8 +83,10 @@ async def begin(
             return_url=f"{web_origin}/connections?from=shop",
             callback_url=f"{web_origin}{CALLBACK}/{state}",
         )
-    except BadSettings as bad:
-        raise ValidationFailed(errors={name: list(words) for name, words in bad.errors.items()}) from bad
+    except BadSettings as bad_settings:
+        raise ValidationFailed(
+            errors={name: list(words) for name, words in bad_settings.errors.items()}
+        ) from bad_settings
     text = json.dumps({"url": shop.url, "person": actor.person})
     key_no, sealed = await vaults.seal_text(tx, vault, actor.org, field="sign_in", text=text)
     pending = sign_ins.SignIn(session_hash, actor.org, shop.integration, _KIND, shop.name, key_no, sealed)
@@ -124,9 +126,9 @@ class KeyDelivery:
             raise NotFound
         try:
             form = connector_of(self.vault).issued_settings({"url": begun.url}, delivery)
-        except BadSettings as bad:
-            errors = {f"settings.{name}": list(words) for name, words in bad.errors.items()}
-            raise ValidationFailed(errors=errors) from bad
+        except BadSettings as bad_settings:
+            errors = {f"settings.{name}": list(words) for name, words in bad_settings.errors.items()}
+            raise ValidationFailed(errors=errors) from bad_settings
         now = self.clock.now()
         tried = await account_check.try_settings(self.vault, org, _KIND, submitted=form, now=now)
         keep = partial(self._keep, begun=begun, tried=tried)

@@ -79,9 +79,9 @@ class SignInApps:
         if isinstance(connector, SignsInWithOwnApp):
             try:
                 app = connector.own_app(form or {})
-            except BadSettings as bad:
-                errors = {f"settings.{name}": list(words) for name, words in bad.errors.items()}
-                raise ValidationFailed(errors=errors) from bad
+            except BadSettings as bad_settings:
+                errors = {f"settings.{name}": list(words) for name, words in bad_settings.errors.items()}
+                raise ValidationFailed(errors=errors) from bad_settings
             return SignInRules(
                 app.client_id,
                 app.client_secret,

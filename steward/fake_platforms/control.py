@@ -135,8 +135,8 @@ async def _events(state: PlatformState, request: FakeRequest) -> FakeResponse:
         if index == 0 or not event.get("same_delivery_id"):
             state.events_made += 1
         bodies.append((resource, derived(state.seed, f"event {state.events_made}", 32)))
-    bad = bool(event.get("bad_signature", False))
-    done = await state.deliveries.send_event(event["topic"], bodies, bad_signature=bad)
+    has_bad_signature = bool(event.get("bad_signature", False))
+    done = await state.deliveries.send_event(event["topic"], bodies, bad_signature=has_bad_signature)
     return json_response(200, {"deliveries": done})
 
 

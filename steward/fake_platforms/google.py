@@ -237,15 +237,15 @@ class FakeGoogle:
         match = _BOOK.fullmatch(request.path)
         if match is None:
             return SheetError(404, "NOT_FOUND", "Requested entity was not found.").answer()
-        rest = match["rest"] or ""
+        remaining_path = match["rest"] or ""
         try:
             book = self._seen_by(request, match["id"])
             answered: tuple[Any, tuple[FakeChange, ...]]
-            if rest == ":batchUpdate" and request.method == "POST":
+            if remaining_path == ":batchUpdate" and request.method == "POST":
                 answered = sheets.book_batch(book, request)
-            elif rest.startswith("/values"):
-                answered = sheets.values_call(book, rest[len("/values") :], request)
-            elif not rest and request.method in ("GET", "HEAD"):
+            elif remaining_path.startswith("/values"):
+                answered = sheets.values_call(book, remaining_path[len("/values") :], request)
+            elif not remaining_path and request.method in ("GET", "HEAD"):
                 answered = sheets.about(book), ()
             else:
                 raise SheetError(404, "NOT_FOUND", "Method not found.")

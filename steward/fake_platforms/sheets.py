@@ -321,12 +321,14 @@ def about(book: FakeSpreadsheet) -> Row:
     return row
 
 
-def values_call(book: FakeSpreadsheet, rest: str, request: FakeRequest) -> tuple[Row, tuple[FakeChange, ...]]:
+def values_call(
+    book: FakeSpreadsheet, remaining_path: str, request: FakeRequest
+) -> tuple[Row, tuple[FakeChange, ...]]:
     """Serves one call below `/values`; `rest` is the range with its verb. Raises SheetError."""
     body = _body(request)
     render = _choice(request, "valueRenderOption", _RENDER, default="FORMATTED_VALUE")
     dimension = _choice(request, "majorDimension", _DIMENSION, default="ROWS")
-    text = rest.removeprefix("/")
+    text = remaining_path.removeprefix("/")
     match request.method:
         case "GET":
             return _read_values(book, text, request, render=render, dimension=dimension), ()

@@ -35,8 +35,10 @@ class Slowness:
 
 def slowness(min_s: Any, max_s: Any) -> Slowness:
     """Returns a slowness of whole seconds up to ten minutes. Raises ValueError."""
-    whole = all(isinstance(seconds, int) and not isinstance(seconds, bool) for seconds in (min_s, max_s))
-    if not whole or not 0 <= min_s <= max_s <= _LONGEST_S:
+    are_integers = all(
+        isinstance(seconds, int) and not isinstance(seconds, bool) for seconds in (min_s, max_s)
+    )
+    if not are_integers or not 0 <= min_s <= max_s <= _LONGEST_S:
         raise ValueError(f"give whole seconds from 0 to {_LONGEST_S}, the least first")
     return Slowness(min_s, max_s)
 

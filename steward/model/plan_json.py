@@ -149,12 +149,12 @@ class ChosenPlan:
 
 def with_chosen(stored: JsonObject, chosen: Mapping[str, ChosenPlan]) -> JsonObject:
     """Returns a stored plan with the workflows chosen for its steps, by each step's path."""
-    rest = {name: value for name, value in stored.items() if name != _CHOSEN}
+    other_settings = {name: value for name, value in stored.items() if name != _CHOSEN}
     parts: JsonObject = {
         path: {"import_id": part.import_id, "name": part.name, "plan": part.plan}
         for path, part in chosen.items()
     }
-    return {**rest, _CHOSEN: parts} if chosen else rest
+    return {**other_settings, _CHOSEN: parts} if chosen else other_settings
 
 
 def chosen_in(stored: Mapping[str, Any]) -> Mapping[str, ChosenPlan]:
@@ -164,8 +164,8 @@ def chosen_in(stored: Mapping[str, Any]) -> Mapping[str, ChosenPlan]:
 
 def with_values(stored: JsonObject, values: Mapping[str, str]) -> JsonObject:
     """Returns a stored plan with the values of the variables of n8n that it reads."""
-    rest = {name: value for name, value in stored.items() if name != _VALUES}
-    return {**rest, _VALUES: dict(values)} if values else rest
+    other_settings = {name: value for name, value in stored.items() if name != _VALUES}
+    return {**other_settings, _VALUES: dict(values)} if values else other_settings
 
 
 def values_in(stored: Mapping[str, Any]) -> Mapping[str, str]:

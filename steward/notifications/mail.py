@@ -56,13 +56,13 @@ def mail_words(message: NoticeMessage, *, web_origin: str) -> MailWords:
     lines = [_line(stored, message.envelope, web_origin) for stored in message.notices]
     heading = _heading(message)
     more = message.count - sum(stored.notice.count for stored in message.notices)
-    rest = _Line(f"and {more:,} more", f"{web_origin}{texts.INBOX_PAGE}") if more > 0 else None
+    more_line = _Line(f"and {more:,} more", f"{web_origin}{texts.INBOX_PAGE}") if more > 0 else None
     footer = _FOOTER.format(organization=organization, link=f"{web_origin}/account/notifications")
     subject = f"[{organization[:_ORGANIZATION_IN_SUBJECT]}] {heading}"
     return MailWords(
         one_line(subject)[:MAX_SUBJECT],
-        _text(heading, lines, rest, footer),
-        _html(heading, lines, rest, footer),
+        _text(heading, lines, more_line, footer),
+        _html(heading, lines, more_line, footer),
     )
 
 
@@ -123,18 +123,18 @@ def _line(stored: StoredNotice, envelope: JsonObject, web_origin: str) -> _Line:
     return _Line(f"{_sentence(stored)}{until}.", link)
 
 
-def _text(heading: str, lines: Sequence[_Line], rest: _Line | None, footer: str) -> str:
-    paragraphs = [f"{heading}."] if len(lines) != 1 or rest else []
-    paragraphs += [f"{line.text}\n{line.link}" for line in [*lines, *([rest] if rest else [])]]
+def _text(heading: str, lines: Sequence[_Line], more_line: _Line | None, footer: str) -> str:
+    paragraphs = [f"{heading}."] if len(lines) != 1 or more_line else []
+    paragraphs += [f"{line.text}\n{line.link}" for line in [*lines, *([more_line] if more_line else [])]]
     return "\n\n".join([*paragraphs, f"-- \n{footer}"]) + "\n"
 
 
-def _html(heading: str, lines: Sequence[_Line], rest: _Line | None, footer: str) -> str:
+def _html(heading: str, lines: Sequence[_Line], more_line: _Line | None, footer: str) -> str:
     """Returns a single column with inline styles; all text is escaped and no resources are loaded."""
     paragraphs = (
-        [f"<p {_LINE}><strong>{html.escape(heading)}.</strong></p>"] if len(lines) != 1 or rest else []
+        [f"<p {_LINE}><strong>{html.escape(heading)}.</strong></p>"] if len(lines) != 1 or more_line else []
     )
-    for line in [*lines, *([rest] if rest else [])]:
+    for line in [*lines, *([more_line] if more_line else [])]:
         link = html.escape(line.link)
         paragraphs.append(f'<p {_LINE}>{html.escape(line.text)}<br><a href="{link}">{link}</a></p>')
     paragraphs.append(f"<p {_SMALL}>{html.escape(footer)}</p>")

@@ -92,8 +92,12 @@ class RunTotals:
         """Returns how far the run got in its plan, such as `while reading the products`."""
         assert self.template is not None
         step = next(planned for planned in self.template.plan.steps if not self._has_ended(planned))
-        verb, _, what = step.title.partition(" ")
-        return f"while reading {what}" if verb == "Read" and what else f"at the step “{step.title}”"
+        verb, _, action_object = step.title.partition(" ")
+        return (
+            f"while reading {action_object}"
+            if verb == "Read" and action_object
+            else f"at the step “{step.title}”"
+        )
 
     def _nothing_done_phrase(self) -> str:
         assert self.template is not None
@@ -127,8 +131,10 @@ class RunTotals:
             (tally[Outcome.REFUSED_TEST], "would change"),
             (waiting, "proposed"),
         ]
-        rest = {kind: words for kind, words in OTHER_OUTCOMES.items() if kind is not Outcome.UNCHANGED}
-        numbers += [(tally[kind], words) for kind, words in rest.items()]
+        other_outcomes = {
+            kind: words for kind, words in OTHER_OUTCOMES.items() if kind is not Outcome.UNCHANGED
+        }
+        numbers += [(tally[kind], words) for kind, words in other_outcomes.items()]
         return ", ".join(f"{number} {words}" for number, words in numbers if number)
 
 

@@ -37,9 +37,9 @@ def _finish(ended: EndedRun) -> RunSummary:
     }
     if not ended.has_ended(PUT_BACK):
         return RunSummary("Nothing was put back.", result)
-    rest = [f"{tally[outcome]} {words}" for outcome, words in _NOT_PUT_BACK if tally[outcome]]
-    rest += [f"{cannot} cannot be undone"] if cannot else []
-    reasons = f": {', '.join(rest)}" if rest else ""
+    not_undone = [f"{tally[outcome]} {words}" for outcome, words in _NOT_PUT_BACK if tally[outcome]]
+    not_undone += [f"{cannot} cannot be undone"] if cannot else []
+    reasons = f": {', '.join(not_undone)}" if not_undone else ""
     return RunSummary(f"{_lead(ended, tally, len(outcomes) + cannot)}{reasons}.", result)
 
 

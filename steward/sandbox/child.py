@@ -148,9 +148,9 @@ class _Frames:
                 os._exit(0)
             parts.append(part)
             size += len(part)
-        whole = b"".join(parts)
-        self._buffer = whole[count:]
-        return whole[:count]
+        received = b"".join(parts)
+        self._buffer = received[count:]
+        return received[:count]
 
 
 def _write(answer: bytes) -> None:

@@ -39,7 +39,7 @@ class Sources:
             name: (_FOLDER / "built" / f"{name}.js").read_text("utf-8") for name in ("luxon", "jmespath")
         }
         ground = "\n".join(parts[:_FILES_BEFORE_LUXON])
-        rest = "\n".join(parts[_FILES_BEFORE_LUXON:])
+        after_luxon = "\n".join(parts[_FILES_BEFORE_LUXON:])
         rest_alone = "\n".join(
             part
             for file, part in list(zip(files, parts, strict=True))[_FILES_BEFORE_LUXON:]
@@ -52,7 +52,7 @@ class Sources:
         without_luxon = "const luxon = null;"
         self._texts = {
             (dates, modules): self._joined(
-                ground, luxon if dates else without_luxon, query, rest if modules else rest_alone
+                ground, luxon if dates else without_luxon, query, after_luxon if modules else rest_alone
             )
             for dates in (True, False)
             for modules in (True, False)

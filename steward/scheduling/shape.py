@@ -91,7 +91,7 @@ def read_schedule(
     schedule_fields.refuse_unknown()
     cadence = schedule_fields.parse("cadence", _cadence, _CADENCE_WORDS)
     schedule_fields.require("cadence", _CADENCE_WORDS)
-    whole = Schedule(
+    schedule = Schedule(
         cadence=cadence or Cadence.MANUAL,
         time_of_day=schedule_fields.parse("run_at", _time_of_day, _TIME_WORDS),
         day_of_week=schedule_fields.parse("day_of_week", _weekday, _WEEKDAY_WORDS),
@@ -103,10 +103,10 @@ def read_schedule(
     if cadence is not None:
         _check_required(schedule_fields, cadence)
         if cadence is Cadence.ONCE and zone is not None:
-            _check_once(schedule_fields, whole, zone, now)
+            _check_once(schedule_fields, schedule, zone, now)
         if is_event_started and cadence is not Cadence.MANUAL:  # R12
             schedule_fields.refuse("cadence", NOT_BY_EVENTS)
-    return schedule_fields.errors or _used(whole)
+    return schedule_fields.errors or _used(schedule)
 
 
 def has_passed(schedule: Schedule, zone: ZoneInfo, now: datetime) -> bool:

@@ -29,7 +29,7 @@ def _folded(text: str) -> str:
 
 def query_words(text: str) -> list[str]:
     """Returns the word beginnings that a query asks for: split at blanks, without signs at both ends."""
-    words = (whole[:_MAX_LENGTH] for whole in _WHOLE.findall(_folded(text)))
+    words = (token[:_MAX_LENGTH] for token in _WHOLE.findall(_folded(text)))
     return list(dict.fromkeys(words))[:_MAX_QUERY_WORDS]
 
 
@@ -41,10 +41,10 @@ def id_beginning(text: str) -> str | None:
 
 def terms(text: str) -> Iterator[str]:
     """Yields the terms of a text: its words, and whatever signs join, such as a SKU, as a whole."""
-    for whole in _WHOLE.findall(_folded(text)):
-        yield whole[:_MAX_LENGTH]
-        if not whole.isalnum():
-            for word in _WORD.findall(whole):
+    for token in _WHOLE.findall(_folded(text)):
+        yield token[:_MAX_LENGTH]
+        if not token.isalnum():
+            for word in _WORD.findall(token):
                 yield word[:_MAX_LENGTH]
 
 

@@ -69,5 +69,5 @@ def one_change(proposals: Sequence[Proposal], *, action: Action, message: str | 
     """
     change = merge_proposals(proposals, action=action, message=message)
     creates = [part for part in change.parts if part.operation == _CREATE_TAG]
-    rest = [part for part in change.parts if part.operation != _CREATE_TAG]
-    return replace(change, parts=(*creates, *rest))
+    other_parts = [part for part in change.parts if part.operation != _CREATE_TAG]
+    return replace(change, parts=(*creates, *other_parts))

@@ -110,8 +110,8 @@ def _made_forms(value: str) -> frozenset[str]:
     for offset in range(3):
         # The first characters mix with the bytes before, the last with those after: both are cut off.
         padded = b"\0" * offset + raw
-        whole = padded[: len(padded) // 3 * 3]
-        coded = base64.b64encode(whole)[(0, 2, 3)[offset] :].decode("ascii")
+        whole_groups = padded[: len(padded) // 3 * 3]
+        coded = base64.b64encode(whole_groups)[(0, 2, 3)[offset] :].decode("ascii")
         variants |= {coded, coded.replace("+", "-").replace("/", "_")}
     variants.add(base64.b64encode(raw).decode("ascii"))
     variants.add(base64.urlsafe_b64encode(raw).decode("ascii"))

@@ -247,8 +247,8 @@ def _silent_writes(
 
 
 def _stored(number: int, cells: Sequence[Cell]) -> _StoredRow:
-    value, key, *rest = map(cell_to_json, cells)
-    return _StoredRow(number, value, key, tuple(rest))
+    value, key, *other_cells = map(cell_to_json, cells)
+    return _StoredRow(number, value, key, tuple(other_cells))
 
 
 def _picked(row: _StoredRow) -> _PickedRow:

@@ -61,10 +61,10 @@ async def find(tx: Tx, call: ApiCall) -> Response:
         page = await page_of(tx, call, filters)
         return await _with_stores(tx, call, page.runs, page.next_cursor)
     rows, read_to = await _searched(tx, call, query, filters)
-    shown = rows[: query.limit]
-    last = shown[-1]["id"] if len(rows) > query.limit else read_to
+    page_rows = rows[: query.limit]
+    last = page_rows[-1]["id"] if len(rows) > query.limit else read_to
     cursor = None if last is None else call.next_cursor([last])
-    return await _with_stores(tx, call, [record_of_row(row) for row in shown], cursor)
+    return await _with_stores(tx, call, [record_of_row(row) for row in page_rows], cursor)
 
 
 async def _with_stores(tx: Tx, call: ApiCall, page: list[RunRecord], cursor: str | None) -> Response:

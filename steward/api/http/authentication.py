@@ -115,9 +115,9 @@ async def verify(context: ServiceContext, token: str) -> TokenClaims:
         raise NotConfigured
     try:
         return context.keys.verifier.verify(token)
-    except BadToken as bad:
+    except BadToken as bad_token:
         now = context.clock.now()
-        if bad.reason != "key" or not may_refresh(context.keys, now):
+        if bad_token.reason != "key" or not may_refresh(context.keys, now):
             raise Unauthenticated(token_sent=True) from None
     # Another process may have made a new key since this one read them.
     await refresh(context.engine, now, context.keys)

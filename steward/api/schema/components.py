@@ -48,8 +48,8 @@ def without_null(schema: Json) -> Json:
     """Returns a schema without null: a query parameter is either absent or has a value."""
     kinds = [kind for kind in schema.get("anyOf", []) if kind != _NULL]
     if len(kinds) == 1:
-        rest = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
-        return {**rest, **kinds[0]}
+        other_keys = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
+        return {**other_keys, **kinds[0]}
     return schema
 
 
@@ -103,8 +103,8 @@ def _joined(schema: Json) -> Json:
     kind = _typed(next(schema for schema in kinds if schema != _NULL))
     if not isinstance(kind.get("type"), str):
         return schema
-    rest = {name: value for name, value in schema.items() if name != "anyOf"}
-    joined = {**rest, **kind, "type": [kind["type"], "null"]}
+    other_keys = {name: value for name, value in schema.items() if name != "anyOf"}
+    joined = {**other_keys, **kind, "type": [kind["type"], "null"]}
     if "enum" in kind:
         joined["enum"] = [*kind["enum"], None]
     return joined

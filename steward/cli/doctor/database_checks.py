@@ -161,22 +161,22 @@ def standby_faults(followers: Sequence[Follower], *, are_waited_for: bool) -> li
 
 
 def _faults_of(follower: Follower) -> Iterator[str]:
-    what, ahead = f"{follower.kind} {follower.name}", follower.clock_ahead
+    label, ahead = f"{follower.kind} {follower.name}", follower.clock_ahead
     if follower.rows_since is not None:
         yield (
-            f"The {what} keeps dead rows for its readers, which slows the queue: set hot_standby_feedback"
+            f"The {label} keeps dead rows for its readers, which slows the queue: set hot_standby_feedback"
             " to off on the standby"
         )
     if follower.state == "inactive":
         yield (
-            f"The {what} of a standby that is gone keeps {follower.kept_bytes >> 20:,} MiB of the log: bring"
+            f"The {label} of a standby that is gone keeps {follower.kept_bytes >> 20:,} MiB of the log: bring"
             " the standby back or drop the slot"
         )
     skew = follower.clock_skew
     if ahead is not None and skew is not None and skew > _MAX_STANDBY_SKEW:
         direction = "ahead" if ahead > timedelta() else "behind"
         yield (
-            f"The clock of the {what} is {abs(ahead.total_seconds()):.0f} s {direction}, or it is silent:"
+            f"The clock of the {label} is {abs(ahead.total_seconds()):.0f} s {direction}, or it is silent:"
             " keep clocks by NTP"
         )
 

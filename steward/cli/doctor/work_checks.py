@@ -103,17 +103,17 @@ async def check_store_events(installation: Installation) -> str:
 
 async def check_notices(installation: Installation) -> str:
     """Checks that notices are passed to their channels in time."""
-    found = await installation.read(gauges.notices)
-    if found.poison:
-        raise CheckFailed(f"{found.poison} notices could not be read and were set aside. The log says why.")
-    if found.oldest_new_at is not None and installation.now - found.oldest_new_at > _NOTICE_WITHIN:
+    gauge = await installation.read(gauges.notices)
+    if gauge.poison:
+        raise CheckFailed(f"{gauge.poison} notices could not be read and were set aside. The log says why.")
+    if gauge.oldest_new_at is not None and installation.now - gauge.oldest_new_at > _NOTICE_WITHIN:
         raise CheckFailed(
-            f"A notice has waited since {found.oldest_new_at:%Y-%m-%d %H:%M} UTC and was not passed to its"
+            f"A notice has waited since {gauge.oldest_new_at:%Y-%m-%d %H:%M} UTC and was not passed to its"
             " channels. Is a worker running?"
         )
-    if found.broken_routes:
+    if gauge.broken_routes:
         return (
-            f"Every notice was passed to its channels; {found.broken_routes} routes are broken, as their"
+            f"Every notice was passed to its channels; {gauge.broken_routes} routes are broken, as their"
             " owners see."
         )
     return "Every notice was passed to its channels."

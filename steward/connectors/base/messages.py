@@ -235,8 +235,8 @@ class MessageConnector:
         """Checks only the form of the address; sends nothing."""
         try:
             host = self.allowed_origin(secrets.plain["origin"]).host
-        except BadSettings as bad:
-            words = " ".join(bad.errors[_SETTING])
+        except BadSettings as bad_settings:
+            words = " ".join(bad_settings.errors[_SETTING])
             return Health(ok=False, error=CallRefused(words, words), error_field=_SETTING)
         return Health(ok=True, account_label=host, name=host, rights=("write",))
 

@@ -16,8 +16,8 @@ def file_head(name: str, file_name: str, mime_type: str) -> str:
 
 def form_of_parts(parts: Sequence[tuple[str, bytes]]) -> tuple[bytes, str]:
     """Returns body and content type; the boundary is derived from the content, so that it is repeatable."""
-    whole = b"\0".join(part for head, content in parts for part in (head.encode(), content))
-    boundary = f"steward-{hashlib.sha256(whole).hexdigest()[:32]}"
+    digest_input = b"\0".join(part for head, content in parts for part in (head.encode(), content))
+    boundary = f"steward-{hashlib.sha256(digest_input).hexdigest()[:32]}"
     lines: list[bytes] = []
     for head, content in parts:
         lines += [

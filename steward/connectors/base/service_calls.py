@@ -93,9 +93,9 @@ def _fields(command: SendCall) -> list[FieldChange]:
         ("request", "Request", f"{command.method} {command.path}"),
     ]
     words = {command.recipient, command.text} - {""}
-    rest = {name: value for name, value in command.body.items() if not _is_among(value, words)}
-    if rest:
-        rows.append(("body", "Body", json.dumps(_without_files(rest), ensure_ascii=False, indent=1)))
+    other_fields = {name: value for name, value in command.body.items() if not _is_among(value, words)}
+    if other_fields:
+        rows.append(("body", "Body", json.dumps(_without_files(other_fields), ensure_ascii=False, indent=1)))
     return text_fields(rows)
 
 

@@ -159,11 +159,11 @@ class CloudS3Reader:
 
     def _path_of(self, name: str) -> str:
         """Returns the path of a file below the prefix. Raises RemoteNotFound for any other name."""
-        whole = name if name.startswith(self._prefix) else self._prefix + name
-        segments = whole.split("/")
-        if not name or len(whole) > 1024 or any(segment in ("", ".", "..") for segment in segments):
+        full_name = name if name.startswith(self._prefix) else self._prefix + name
+        segments = full_name.split("/")
+        if not name or len(full_name) > 1024 or any(segment in ("", ".", "..") for segment in segments):
             raise RemoteNotFound("There is no file of this name below the folder of the connection.")
-        return f"{self._path.rstrip('/')}/{quote(whole, safe='/-_.~')}"
+        return f"{self._path.rstrip('/')}/{quote(full_name, safe='/-_.~')}"
 
 
 class CloudS3Connector:

@@ -170,8 +170,8 @@ def _host(entry: str, private_hosts: Collection[str]) -> str:
 
 def _named_host(entry: str) -> str:
     """Returns the host that an entry, which may be a whole address, names. Raises ValueError with words."""
-    scheme, separator, rest = entry.partition("://")
-    host_and_port = (rest if separator else entry).partition("/")[0].lower()
+    scheme, separator, after_scheme = entry.partition("://")
+    host_and_port = (after_scheme if separator else entry).partition("/")[0].lower()
     if not separator and re.fullmatch(r".+:[0-9]+", host_and_port):
         raise ValueError(f"Write http:// or https:// before “{entry[:80]}”, as the program is called.")
     if separator and scheme.lower() not in ("http", "https"):
@@ -381,8 +381,8 @@ def own_app_of(form: JsonObject, private_hosts: Collection[str]) -> OwnApp:
         errors |= unknown_settings(form, properties, "This is no setting of a sign-in.")
     try:
         plain, sealed = _signing_in(form, private_hosts)
-    except BadSettings as bad:
-        raise BadSettings({**bad.errors, **errors}) from None
+    except BadSettings as bad_settings:
+        raise BadSettings({**bad_settings.errors, **errors}) from None
     if errors:
         raise BadSettings(errors)
     return OwnApp(

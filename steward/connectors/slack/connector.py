@@ -170,8 +170,8 @@ class SlackConnector(ServiceConnector):
             return await super().check(http, secrets)
         try:
             host = urlsplit(self.address(secrets)).hostname or ""
-        except BadSettings as bad:
-            words = " ".join(bad.errors[_WEBHOOK])
+        except BadSettings as bad_settings:
+            words = " ".join(bad_settings.errors[_WEBHOOK])
             return Health(ok=False, error=CallRefused(words, words), error_field=_WEBHOOK)
         facts: JsonObject = {TAKES_CALLS: False}
         return Health(ok=True, account_label=host, name=host, rights=("write",), facts=facts)

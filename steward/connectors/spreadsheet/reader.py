@@ -124,8 +124,11 @@ class SpreadsheetReader:
             case "sheet.write_cells" | "sheet.clear":
                 return {"rows": await self._stored_rows(spreadsheet_id, part.target)}
             case "sheet.delete_rows":
-                whole = await self._stored_rows(spreadsheet_id, tab_range(str(part.arguments["tab"])))
-                return {"used": len(whole), "rows": await self._stored_rows(spreadsheet_id, part.target)}
+                stored_rows = await self._stored_rows(spreadsheet_id, tab_range(str(part.arguments["tab"])))
+                return {
+                    "used": len(stored_rows),
+                    "rows": await self._stored_rows(spreadsheet_id, part.target),
+                }
             case "sheet.add_tab":
                 tabs, _ = await self._described(spreadsheet_id)
                 return part.after if any(tab.title == part.target for tab in tabs) else None

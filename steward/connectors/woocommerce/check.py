@@ -203,12 +203,12 @@ def _zone(index: Row, report: _CheckReport) -> str | None:
         return name
     hours = str(offset)
     try:
-        whole = float(hours)
+        utc_offset = float(hours)
     except ValueError:
-        whole = 0.5
-    if whole == int(whole) and -12 <= whole <= 14:
+        utc_offset = 0.5
+    if utc_offset == int(utc_offset) and -12 <= utc_offset <= 14:
         # The names of these zones have the opposite sign.
-        return f"Etc/GMT{-int(whole):+d}" if whole else "Etc/GMT"
+        return f"Etc/GMT{-int(utc_offset):+d}" if utc_offset else "Etc/GMT"
     message = "The shop does not name its time zone. Set one in WordPress under Settings, General."
     report.warnings.append(HealthWarning("zone_missing", message))
     return None

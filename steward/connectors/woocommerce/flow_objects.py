@@ -121,9 +121,9 @@ def _is_told(root: str, below: str) -> bool:
     if fields is None:
         return False
     name, items = _LISTS.get(root, ("", {}))
-    first, _, rest = below.partition(".")
+    first, _, remaining_path = below.partition(".")
     if name and first == name:
-        parts = [part for part in rest.split(".") if part and part not in _OF_LISTS]
+        parts = [part for part in remaining_path.split(".") if part and part not in _OF_LISTS]
         return _within(".".join(parts), items)
     return _within(below, fields)
 

@@ -141,11 +141,11 @@ def _stored_text(narrowing: CalendarFilter, states: Collection[OccurrenceState])
         text = _STORED.format(run_at=run_at, within=within, of_state=of_state)
         return text + narrowing.conditions("o.automation_id")
 
-    whole = f"{part(_WITHIN)} ORDER BY o.run_at, o.slot_at, o.automation_id LIMIT :limit"
+    statement = f"{part(_WITHIN)} ORDER BY o.run_at, o.slot_at, o.automation_id LIMIT :limit"
     if narrowing.automation is None:
-        return whole
+        return statement
     merged = f"{part(_UNMOVED, 'o.slot_at')} UNION ALL {part(_MOVED)}"
-    return PerEngine(f"{merged} ORDER BY run_at, slot_at, automation_id LIMIT :limit", whole)
+    return PerEngine(f"{merged} ORDER BY run_at, slot_at, automation_id LIMIT :limit", statement)
 
 
 async def coming(

@@ -41,8 +41,8 @@ def only_fields(row: Row, fields: str | None, *, keep_links: bool) -> Row:
         return row
     inner: dict[str, set[str]] = {}
     for name in filter(None, comma_separated(fields)):
-        top, _, rest = name.partition(".")
-        inner.setdefault(top, set()).add(rest)
+        top, _, subfield = name.partition(".")
+        inner.setdefault(top, set()).add(subfield)
     if keep_links:
         inner["_links"] = {""}
     selected: Row = {}

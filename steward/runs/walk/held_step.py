@@ -61,9 +61,9 @@ class HeldStep:
         dropped_items = {
             item for index, item in enumerate(self.item_of) if outcomes.get(index) not in DONE_OUTCOMES
         }
-        first, *rest = self.output["out"]
+        first, *other_items = self.output["out"]
         remaining_items = [item for index, item in enumerate(first) if index not in dropped_items]
-        return {**self.output, "out": [remaining_items, *rest]}
+        return {**self.output, "out": [remaining_items, *other_items]}
 
 
 # Returns the output of a workflow's step once its changes are done; None leaves the planned output.

@@ -29,11 +29,11 @@ def _not_reached(
 ) -> list[PlanStep]:
     """Returns the steps after executions that ended with this code and that did not run."""
     open_ = [key.partition("\x00")[0] for key, (step_code, _) in step_messages.items() if step_code == code]
-    ran = {key.partition("\x00")[0] for key in step_messages}
+    executed_steps = {key.partition("\x00")[0] for key in step_messages}
     unreached: set[str] = set()
     while open_:
         name = open_.pop()
-        following = {edge.target for edge in plan.edges if edge.source == name} - unreached - ran
+        following = {edge.target for edge in plan.edges if edge.source == name} - unreached - executed_steps
         unreached |= following
         open_ += following
     return [step for step in plan.steps if step.name in unreached]

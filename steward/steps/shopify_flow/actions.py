@@ -261,12 +261,12 @@ def _metafield(kind: str) -> _PlanChanges:
         }
         name, read = readers[kind]
         owner = await read(call.value(name))
-        whole = call.value("metafield")
+        metafield = call.value("metafield")
         arguments = {
             "namespace": call.text("namespace"),
             "key": call.text("key"),
             "type": call.text("value_type") or call.text("type"),
-            **(whole if isinstance(whole, Mapping) else {}),
+            **(metafield if isinstance(metafield, Mapping) else {}),
         }
         value = call.value("value")
         # White space around Liquid does not belong to a single-line value.

@@ -95,8 +95,8 @@ def leading_text(address: str) -> str:
     if len(added) > _MAX_ADDED or _may_replace(added):
         return address
     text = leading[1] or leading[2] or leading[3] or ""
-    rest = leading[4].lstrip(" ;")
-    return text + rest[2:] if rest.startswith("}}") else f"{text}{{{{ }}}}"
+    suffix = leading[4].lstrip(" ;")
+    return text + suffix[2:] if suffix.startswith("}}") else f"{text}{{{{ }}}}"
 
 
 def _may_replace(added: str) -> bool:

@@ -284,11 +284,11 @@ def _context_of(
 
 
 def _has_run(history: History, name: str) -> bool:
-    return any(ran.outputs is not None for ran in history.get(name, ()))
+    return any(past_run.outputs is not None for past_run in history.get(name, ()))
 
 
 def _seen(context: ExecutionContext, name: str, reader: str) -> StepView:
-    outputs_of_runs = [ran.outputs for ran in context.history[name]]
+    outputs_of_runs = [past_run.outputs for past_run in context.history[name]]
     runs = [_each_output(outputs, lambda items: [item.json for item in items]) for outputs in outputs_of_runs]
     while runs and runs[-1] is None:  # a run in progress
         runs.pop()

@@ -71,8 +71,8 @@ class PlanOrder:
 
     def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
         """Accepts the outputs of an execution; None means that it failed and nothing follows."""
-        ran = self.history[execution.step.name][execution.run]
-        ran.outputs, ran.error = outputs, error
+        past_run = self.history[execution.step.name][execution.run]
+        past_run.outputs, past_run.error = outputs, error
         if outputs is not None:
             self._send_on(execution.step.name, execution.run, outputs)
 

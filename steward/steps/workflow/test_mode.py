@@ -152,10 +152,10 @@ def _refuse_missing_fields(
 
 
 def _words(step: str | None, name: str | None) -> str:
-    what = "all of it" if name is None else f"“{name[:80]}” of it"
+    part = "all of it" if name is None else f"“{name[:80]}” of it"
     return (
         f"“{(step or 'The step before')[:80]}” was not really done in this test run, so its output is "
-        f"unknown. This step reads {what}, so it was left out."
+        f"unknown. This step reads {part}, so it was left out."
     )
 
 
