@@ -30,7 +30,7 @@ export function valueOf(value: unknown, field: Pick<FieldRecord, "kind" | "curre
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (Array.isArray(value)) {
     if (!value.length) return null;
-    return value.map((one) => (typeof one === "object" ? JSON.stringify(one) : String(one))).join(", ");
+    return value.map((item) => (typeof item === "object" ? JSON.stringify(item) : String(item))).join(", ");
   }
   if (typeof value === "object") return JSON.stringify(value);
   const text = String(value);

@@ -48,7 +48,7 @@ export function valueWords(field: string, value: unknown): string | null {
   if (field === "state") return statusOf(AUTOMATION, String(value)).words;
   if (typeof value === "boolean") return value ? "Yes" : "No";
   if (typeof value === "string" || typeof value === "number") return String(value);
-  if (Array.isArray(value) && value.every((one) => typeof one === "string" || typeof one === "number")) {
+  if (Array.isArray(value) && value.every((item) => typeof item === "string" || typeof item === "number")) {
     return value.length ? list(value.map(String)) : null;
   }
   const json = JSON.stringify(value);

@@ -113,7 +113,7 @@ export function waysOut(plan: GraphPlan, name: string): { port: string | null; t
 
 /** Says which pending runs changed bindings would discard (docs/design/web.md#automation); null if there are none. */
 export function setAside(runs: readonly { status: string }[]): string | null {
-  const of = (status: string) => runs.filter((one) => one.status === status).length;
+  const of = (status: string) => runs.filter((run) => run.status === status).length;
   const parts = [of("queued") ? `${count(of("queued"), "run")} waiting to start` : "", of("waiting_approval") ? count(of("waiting_approval"), "approval") : ""];
   const words = parts.filter(Boolean).join(" and ");
   return words ? `${words[0]!.toUpperCase()}${words.slice(1)} will be discarded, because the steps are no longer the ones they were about.` : null;

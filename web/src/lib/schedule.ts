@@ -71,7 +71,7 @@ export function monthlyBy(schedule: ScheduleRecord, by: "day" | "week"): Schedul
 /** Returns the days of the week with one added or removed, sorted. */
 export function toggled(days: readonly number[] | null, day: number): number[] {
   const chosen = days ?? WORKING_DAYS;
-  return (chosen.includes(day) ? chosen.filter((one) => one !== day) : [...chosen, day]).sort((a, b) => a - b);
+  return (chosen.includes(day) ? chosen.filter((option) => option !== day) : [...chosen, day]).sort((a, b) => a - b);
 }
 
 /** Describes a schedule as the service does, without the zone: "Every day at 08:00". */

@@ -70,7 +70,7 @@ function fieldOf(name: string, given: Schema, root: Schema, required: boolean): 
   // Beside properties, anyOf and oneOf only constrain which fields go together; schema_rules.ts handles that.
   const choices = schema.properties ? undefined : (schema.anyOf ?? schema.oneOf);
   if (choices) {
-    const rest = choices.filter((one) => resolve(one, root).schema.type !== "null");
+    const rest = choices.filter((choice) => resolve(choice, root).schema.type !== "null");
     nullable = rest.length < choices.length;
     if (rest.length === 1) {
       const inner = resolve(rest[0]!, root);
@@ -146,9 +146,9 @@ function kindOf(schema: Schema, root: Schema): Kind {
 }
 
 function variantsOf(field: Field, several: Schema[], root: Schema): Field {
-  const variants = several.map((one) => resolve(one, root).schema);
-  const constants = variants.map((one) =>
-    Object.entries(one.properties ?? {}).find(([, property]) => resolve(property, root).schema.const !== undefined),
+  const variants = several.map((alternative) => resolve(alternative, root).schema);
+  const constants = variants.map((variant) =>
+    Object.entries(variant.properties ?? {}).find(([, property]) => resolve(property, root).schema.const !== undefined),
   );
   const by = constants[0]?.[0];
   if (by === undefined || !constants.every((constant) => constant?.[0] === by)) return field;
@@ -170,7 +170,7 @@ export function startOf(field: Field): unknown {
   if (["products", "connection", "spreadsheet"].includes(field.kind)) return undefined;
   if (field.schema.default !== undefined) return structuredClone(field.schema.default);
   if (field.kind === "group") {
-    const members = field.fields.map((one) => [one.name, startOf(one)] as const).filter(([, value]) => value !== undefined);
+    const members = field.fields.map((field) => [field.name, startOf(field)] as const).filter(([, value]) => value !== undefined);
     return field.required || members.length ? Object.fromEntries(members) : undefined;
   }
   return field.nullable ? null : undefined;
@@ -189,14 +189,14 @@ export function isLeft(field: Field, value: unknown): boolean {
 /** Returns the values to send: without empty fields and without excluded ones. */
 export function sent(field: Field, value: unknown): unknown {
   if (isLeft(field, value)) return undefined;
-  if (Array.isArray(value)) return field.item ? value.map((one) => sent(field.item!, one)) : value;
+  if (Array.isArray(value)) return field.item ? value.map((item) => sent(field.item!, item)) : value;
   if (!field.fields.length || value === null || typeof value !== "object") return value;
   const members = value as Record<string, unknown>;
   if (members.all === true) return { all: true };
   const { excluded } = rulesOf(field.schema, members);
   const entries = field.fields
-    .filter((one) => !excluded.has(one.name))
-    .map((one) => [one.name, sent(one, members[one.name])] as const);
+    .filter((inner) => !excluded.has(inner.name))
+    .map((inner) => [inner.name, sent(inner, members[inner.name])] as const);
   return Object.fromEntries(entries.filter(([, part]) => part !== undefined));
 }
 

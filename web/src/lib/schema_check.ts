@@ -26,7 +26,7 @@ export function check(field: Field, value: unknown, path = "", required = field.
   } else if (field.kind === "map") {
     for (const [name, one] of Object.entries(value as object)) Object.assign(faults, pairFaults(field, name, one, join(path, name)));
   } else if (field.kind === "variants") {
-    const variant = field.variants.find((one) => one.value === String((value as Record<string, unknown>)[field.by ?? ""]));
+    const variant = field.variants.find((variant) => variant.value === String((value as Record<string, unknown>)[field.by ?? ""]));
     if (variant) Object.assign(faults, check(variant.field, value, path));
     else add("Choose one.");
   } else if (field.fields.length) {
@@ -51,7 +51,7 @@ function* partFaults(field: Field, members: Record<string, unknown>): Generator<
   for (const names of rulesOf(field.schema, members).oneOf) {
     if (!names.some(isGiven)) yield `Give at least one of these: ${names.map(labelOf).join(", ")}.`;
   }
-  if (field.kind === "products" && !Object.values(members).some((one) => Array.isArray(one) && one.length)) {
+  if (field.kind === "products" && !Object.values(members).some((list) => Array.isArray(list) && list.length)) {
     yield "Name at least one tag, vendor or type, or choose all products.";
   }
 }
@@ -84,7 +84,7 @@ function* textFaults(value: string, schema: Schema): Generator<string> {
 function* listFaults(value: unknown[], schema: Schema): Generator<string> {
   if (schema.minItems !== undefined && value.length < schema.minItems) yield `Give at least ${schema.minItems}.`;
   if (schema.maxItems !== undefined && value.length > schema.maxItems) yield `Give at most ${schema.maxItems}; these are ${value.length}.`;
-  if (schema.uniqueItems && new Set(value.map((one) => JSON.stringify(one))).size < value.length) yield "One is there twice.";
+  if (schema.uniqueItems && new Set(value.map((item) => JSON.stringify(item))).size < value.length) yield "One is there twice.";
 }
 
 const formatted = (number: number) => number.toLocaleString("en-GB", { maximumFractionDigits: 10 });
@@ -111,9 +111,9 @@ export function problemsOutsideFields(field: Field, errors: Readonly<Record<stri
 function lands(field: Field, path: readonly string[]): boolean {
   const [first, ...rest] = path;
   if (first === undefined) return field.name !== "" || field.kind !== "group";
-  if (field.kind === "variants") return field.variants.some((one) => lands(one.field, path));
+  if (field.kind === "variants") return field.variants.some((variant) => lands(variant.field, path));
   if (["words", "picks", "map", "json", "keyfile"].includes(field.kind)) return true;
   if (field.kind === "list") return field.item !== null && (!rest.length || lands(field.item, rest));
-  const inner = field.fields.find((one) => one.name === first);
+  const inner = field.fields.find((field) => field.name === first);
   return inner !== undefined && (!rest.length || lands(inner, rest));
 }

@@ -6,6 +6,6 @@ export function adopting(sheet: string): () => () => void {
   adopted.replaceSync(sheet);
   return () => {
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, adopted];
-    return () => (document.adoptedStyleSheets = document.adoptedStyleSheets.filter((one) => one !== adopted));
+    return () => (document.adoptedStyleSheets = document.adoptedStyleSheets.filter((sheet) => sheet !== adopted));
   };
 }

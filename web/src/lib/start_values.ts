@@ -29,7 +29,7 @@ function withValue(payload: Payload, path: readonly string[], value: unknown): P
 }
 
 function textOf(field: StartFieldRecord, value: unknown): string | string[] {
-  if (field.type === "choices") return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
+  if (field.type === "choices") return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
   if (value === undefined) return field.default;
   if (value === null) return "";
   return typeof value === "string" && field.type !== "json" ? value : JSON.stringify(value);

@@ -26,7 +26,7 @@ export function guessed(text: string): Source | null {
 export function proposedName(text: string, file: string | null): string {
   const document = parsed(text.trimStart().replace(CHECKSUM, ""));
   const root = document?.root;
-  const workflowName = [document?.name, isObject(root) ? root.workflow_name : null].find((one) => typeof one === "string" && one.trim()) as string | undefined;
+  const workflowName = [document?.name, isObject(root) ? root.workflow_name : null].find((name) => typeof name === "string" && name.trim()) as string | undefined;
   return (workflowName ?? file?.replace(/\.[A-Za-z0-9]{1,8}$/, "") ?? "").trim().slice(0, MAX_NAME);
 }
 

@@ -21,7 +21,7 @@ const LEVELS: readonly [string, string, Shown][] = [
 
 /** Groups findings by level, the most severe first; empty levels are left out. */
 export function byLevel(issues: readonly FindingRecord[]): Group[] {
-  return LEVELS.map(([level, title, shown]) => ({ level, title, shown, findings: issues.filter((one) => one.level === level) })).filter(
+  return LEVELS.map(([level, title, shown]) => ({ level, title, shown, findings: issues.filter((issue) => issue.level === level) })).filter(
     ({ findings }) => findings.length,
   );
 }
@@ -65,14 +65,14 @@ export function onStores(stores: readonly { name: string; missing: readonly Find
 
 /** Returns the errors that only the chosen store causes. */
 export function lackingOf(issues: readonly FindingRecord[], onStore: readonly FindingRecord[]): FindingRecord[] {
-  const fromImport = new Set(issues.map((one) => JSON.stringify(one)));
-  return onStore.filter((one) => one.level === "error" && !fromImport.has(JSON.stringify(one)));
+  const fromImport = new Set(issues.map((issue) => JSON.stringify(issue)));
+  return onStore.filter((issue) => issue.level === "error" && !fromImport.has(JSON.stringify(issue)));
 }
 
 /** Returns the errors that all stores share; empty without stores. */
 export function lackingEverywhere(stores: readonly { missing: readonly FindingRecord[] }[]): FindingRecord[] {
   const [first, ...others] = stores;
-  return (first?.missing ?? []).filter(({ step }) => others.every(({ missing }) => missing.some((one) => one.step === step)));
+  return (first?.missing ?? []).filter(({ step }) => others.every(({ missing }) => missing.some((issue) => issue.step === step)));
 }
 
 /** Says why no automation can be created, naming the steps; null if one can. */
@@ -86,7 +86,7 @@ export function whyNot(issues: readonly FindingRecord[]): string | null {
 
 /** Counts findings: "2 errors, 1 warning"; empty without either. */
 export function counted(issues: readonly FindingRecord[]): string {
-  const of = (level: string) => issues.filter((one) => one.level === level).length;
+  const of = (level: string) => issues.filter((issue) => issue.level === level).length;
   const parts = [
     [of("error"), "error"],
     [of("warning"), "warning"],

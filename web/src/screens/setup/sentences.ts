@@ -95,7 +95,7 @@ const SAY: Readonly<Record<string, Say>> = {
 };
 
 function tiers(value: unknown): string {
-  const rows = Array.isArray(value) ? (value as { tag?: string; min_spend?: string }[]).filter((one) => one.tag && one.min_spend) : [];
+  const rows = Array.isArray(value) ? (value as { tag?: string; min_spend?: string }[]).filter((row) => row.tag && row.min_spend) : [];
   return rows.length ? list(rows.map(({ tag, min_spend }) => `${min_spend} (${tag})`)).replace(" and ", " or ") : OPEN;
 }
 

@@ -42,7 +42,7 @@ export function needWords({ kind, min, max }: NeedRecord): string {
 export function whereFaults(template: TemplateRecord, draft: Draft, connections: readonly ConnectionRecord[]): Record<string, string[]> {
   if (template.platforms.length) return draft.store === null ? { integration_id: ["Choose the store it runs on."] } : {};
   for (const need of reads(template)) {
-    const chosen = connections.filter((one) => draft.connections.includes(one.integration_id) && fits(need, one)).length;
+    const chosen = connections.filter((connection) => draft.connections.includes(connection.integration_id) && fits(need, connection)).length;
     if (chosen < need.min || chosen > need.max) return { connections: [`Choose ${needWords(need)}.`] };
   }
   return {};
@@ -68,7 +68,7 @@ export function topicsFor(template: TemplateRecord, store: StoreRecord | undefin
 export function bodyOf(
   template: TemplateRecord, draft: Draft, form: Field, connections: readonly ConnectionRecord[], timezone: string,
 ): CreateBody {
-  const chosen = draft.connections.flatMap((id) => connections.filter((one) => one.integration_id === id));
+  const chosen = draft.connections.flatMap((id) => connections.filter((connection) => connection.integration_id === id));
   const onStore = template.platforms.length > 0;
   return {
     template_id: template.template_id,

@@ -15,13 +15,13 @@ export interface TemplateFilter {
 
 export function matching(templates: readonly TemplateRecord[], { q, category, store, quiet }: TemplateFilter): TemplateRecord[] {
   const words = q.trim().toLowerCase().split(/\s+/).filter(Boolean);
-  return templates.filter((one) => {
-    const text = `${one.name} ${one.description} ${one.steps.map(({ title }) => title).join(" ")}`.toLowerCase();
+  return templates.filter((template) => {
+    const text = `${template.name} ${template.description} ${template.steps.map(({ title }) => title).join(" ")}`.toLowerCase();
     return (
       words.every((word) => text.includes(word)) &&
-      (!category || one.category === category) &&
-      (!store || !one.platforms.length || one.platforms.includes(store.platform)) &&
-      (!quiet || !one.changes_store)
+      (!category || template.category === category) &&
+      (!store || !template.platforms.length || template.platforms.includes(store.platform)) &&
+      (!quiet || !template.changes_store)
     );
   });
 }
@@ -33,7 +33,7 @@ export function byCategory(templates: readonly TemplateRecord[]): { category: st
     .map((category) => ({
       category,
       words: CATEGORY[category] ?? category,
-      templates: templates.filter((one) => one.category === category).sort((a, b) => a.name.localeCompare(b.name)),
+      templates: templates.filter((template) => template.category === category).sort((a, b) => a.name.localeCompare(b.name)),
     }))
     .filter((group) => group.templates.length);
 }
@@ -49,7 +49,7 @@ export function mostUsed(templates: readonly TemplateRecord[]): TemplateRecord[]
 export function lacks({ readiness, platforms }: TemplateRecord, channels: readonly string[] = []): string | null {
   if (readiness.ready) return null;
   const kinds = readiness.missing.map((kind) => (kind === "teams" ? channelWords(channels) : CONNECTION_KINDS[kind]?.singular ?? kind));
-  if (!kinds.length && platforms.length) kinds.push(list(platforms.map((one) => CONNECTION_KINDS[one]?.name ?? one)).replace(" and ", " or ") + " store");
+  if (!kinds.length && platforms.length) kinds.push(list(platforms.map((platform) => CONNECTION_KINDS[platform]?.name ?? platform)).replace(" and ", " or ") + " store");
   return kinds.length ? `Needs a ${list(kinds).replace(" and ", " or a ")}` : null;
 }
 
