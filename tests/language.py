@@ -17,7 +17,10 @@ VAGUE = frozenset(
     """.split()  # noqa: SIM905 - a list of thirty strings reads worse
 )
 _BRANCHES = (ast.If, ast.IfExp, ast.ExceptHandler, ast.For, ast.AsyncFor, ast.While, ast.Assert, ast.Lambda)
-_DECLARATION = re.compile(r"\b(?:const|let|function|interface|type|class) ([A-Za-z_]\w*)")
+_DECLARATION = re.compile(
+    r"\b(?:const|let|function|interface|type|class) ([A-Za-z_]\w*)"
+    r"|\((\w+)(?:: [^()]*)?\) =>|\{#each .+? as (\w+)|\{#snippet \w+\((\w+)"
+)
 _RAISES = re.compile(r"\braises? (\w+(?:,? (?:or|and) \w+|, \w+)*)", re.I)
 _EXCEPTION = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]+")
@@ -26,13 +29,16 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def vague_web_names() -> tuple[list[str], int]:
-    """Returns where web/src declares a vague name, and the number of all its declared names."""
+    """Returns where web/src declares a vague name, and how many variables and elements of lists it names."""
     vague, total = [], 0
     for path in sorted((ROOT / "web/src").rglob("*")):
         if path.suffix not in (".ts", ".svelte") or path.name == "schema.d.ts":
             continue
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            names = [] if line.lstrip().startswith(("//", "*", "/*")) else _DECLARATION.findall(line)
+            is_comment = line.lstrip().startswith(("//", "*", "/*"))
+            names = (
+                [] if is_comment else [match[match.lastindex or 0] for match in _DECLARATION.finditer(line)]
+            )
             total += len(names)
             vague += [f"{name_of(path)}:{number} {name}" for name in names if name in VAGUE]
     return vague, total

@@ -36,7 +36,7 @@ def test_names_say_what_the_value_is(folder: str) -> None:
 
 
 def test_names_of_the_web_app_say_what_the_value_is() -> None:
-    """Fewer than 1 % of the variables and functions that web/src declares are such words."""
+    """Fewer than 1 % of the variables, functions and list elements of web/src have such words as names."""
     vague, total = vague_web_names()
     assert total > 1_000
     assert len(vague) < total / 100, "\n".join(vague)
