@@ -116,7 +116,7 @@ class JavaScriptEngine:
         """
         while True:
             answer = action()
-            missing_zones = set(str(_parsed(self.call("zonesWanted"))).split("\n")) & self._missing
+            missing_zones = set(str(_parsed(self.call("missingZones"))).split("\n")) & self._missing
             if not missing_zones:
                 return answer
             for name in missing_zones:

@@ -1,36 +1,36 @@
-// The ground of every script: errors that are ours, the clock and dice of the run, what is taken away.
-// All files of this folder are one function body, in the order of their names; none of it is seen by scripts
-// but what `names.js` and `scripts.js` hand them.
+// Base of the engine: our own error classes, the run's clock and random numbers, and the removal of unsafe built-ins.
+// All files of this folder are joined, in the order of their names, into the body of one function. Expressions and
+// scripts get access only to the names that 09_names.js and 11_scripts.js pass to them.
 
 const Engine = globalThis;
 const RealFunction = Function;
 const RealDate = Date;
 const AsyncFunction = (async () => {}).constructor;
 
-// What answers are read and written with, and judged by: a script may replace those it finds.
+// Captured before any script runs, because a script may replace the globals.
 const { parse, stringify } = JSON;
 const { hasOwn, keys: keysOf, freeze, isFrozen, getOwnPropertyDescriptor: descriptorOf } = Object;
 const { isInteger } = Number;
 const { apply, construct, getPrototypeOf, set: setMember } = Reflect;
 const isList = Array.isArray;
 
-/** An expression error: it fails the item, where any other error inside comes to undefined. */
+/** An expression error: it fails the item, whereas any other error in an expression gives undefined. */
 class Fault extends Error {}
 
 const fault = (message) => {
   throw new Fault(message);
 };
 
-// State of the message being worked on; set again by each. `wanted`: lines of names of zones, a text so that no
-// script has a hand in it.
-const run = { now: 0, zone: 'UTC', dice: 0, wanted: '' };
+// State of the current message, set anew for each one. `missingZones` has one zone name per line; it is a string because
+// a script could tamper with the methods of a list.
+const run = { now: 0, zone: 'UTC', randomState: 0, missingZones: '' };
 
-/** Thrown when a zone is asked for that is not here yet: it is put in and the block done again. */
-class ZoneWanted extends Error {}
+/** Thrown when code uses a time zone that is not loaded; javascript.py loads it and evaluates the block again. */
+class MissingZone extends Error {}
 
-const mulberry = () => {
-  run.dice = (run.dice + 0x6d2b79f5) | 0;
-  let mixed = Math.imul(run.dice ^ (run.dice >>> 15), 1 | run.dice);
+const nextRandom = () => {
+  run.randomState = (run.randomState + 0x6d2b79f5) | 0;
+  let mixed = Math.imul(run.randomState ^ (run.randomState >>> 15), 1 | run.randomState);
   mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
   return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
 };
@@ -38,43 +38,43 @@ const mulberry = () => {
 const hide = (target, name, value) =>
   Object.defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
 
-hide(Math, 'random', mulberry);
+hide(Math, 'random', nextRandom);
 
-// A date without arguments is the step's start, so that a resumed run sees the same.
-function Clocked(...parts) {
+// `new Date()` returns the step's start time, so that a resumed run sees the same time.
+function RunDate(...parts) {
   if (!new.target) return new RealDate(run.now).toString();
   if (parts.length === 1 && typeof parts[0] === 'string') parts[0] = momentOfText(parts[0]);
   return Reflect.construct(RealDate, parts.length ? parts : [run.now], new.target);
 }
-Object.defineProperty(Clocked, 'name', { value: 'Date' });
-Object.defineProperty(Clocked, 'length', { value: 7 });
-Clocked.prototype = RealDate.prototype;
-hide(RealDate.prototype, 'constructor', Clocked);
-hide(Clocked, 'now', () => run.now);
-hide(Clocked, 'UTC', RealDate.UTC);
-hide(Clocked, 'parse', function parse(text) {
+Object.defineProperty(RunDate, 'name', { value: 'Date' });
+Object.defineProperty(RunDate, 'length', { value: 7 });
+RunDate.prototype = RealDate.prototype;
+hide(RealDate.prototype, 'constructor', RunDate);
+hide(RunDate, 'now', () => run.now);
+hide(RunDate, 'UTC', RealDate.UTC);
+hide(RunDate, 'parse', function parse(text) {
   return momentOfText(`${text}`);
 });
-hide(Engine, 'Date', Clocked);
+hide(Engine, 'Date', RunDate);
 
-// JavaScript's long form names the process's zone, which is UTC.
+// QuickJS leaves out the zone's name that V8 appends; the process's zone is UTC.
 const dateText = RealDate.prototype.toString;
 const timeText = RealDate.prototype.toTimeString;
-const named = (text) => (text === 'Invalid Date' ? text : `${text} (Coordinated Universal Time)`);
+const withZoneName = (text) => (text === 'Invalid Date' ? text : `${text} (Coordinated Universal Time)`);
 hide(RealDate.prototype, 'toString', function toString() {
-  return named(dateText.call(this));
+  return withZoneName(dateText.call(this));
 });
 hide(RealDate.prototype, 'toTimeString', function toTimeString() {
-  return named(timeText.call(this));
+  return withZoneName(timeText.call(this));
 });
 
 const realRoot = Math.cbrt;
 hide(Math, 'cbrt', function cbrt(value) {
   const root = realRoot(value);
-  return Math.round(root) ** 3 === Number(value) ? Math.round(root) : root; // exact where the root is whole
+  return Math.round(root) ** 3 === Number(value) ? Math.round(root) : root; // cube roots of whole cubes are exact, as in V8
 });
 
-// Scaled by the greatest value and summed with what rounding lost, as V8 does: the last digits are those of n8n.
+// Scales by the greatest value and uses compensated summation, as V8 does, so that the last digits equal n8n's.
 hide(Math, 'hypot', function hypot(...values) {
   const sizes = values.map((value) => Math.abs(Number(value)));
   if (sizes.includes(Infinity)) return Infinity;
@@ -96,7 +96,7 @@ hide(BigInt.prototype, 'toJSON', function toJSON() {
   return String(this);
 });
 
-const { escape: escaped, unescape: unescaped } = Engine; // there for scripts, not for expressions
+const { escape: escaped, unescape: unescaped } = Engine; // available in scripts but not in expressions
 for (const name of [
   'escape', 'unescape', 'btoa', 'atob', 'eval', 'queueMicrotask', 'performance', 'navigator', 'gc', 'WeakRef',
   'FinalizationRegistry', 'Atomics', 'SharedArrayBuffer', 'DOMException', 'console', 'print', 'scriptArgs',
@@ -104,21 +104,21 @@ for (const name of [
   delete Engine[name];
 }
 
-// Hooks of the engine, which would outlast whoever sets them.
+// Hooks of the engine that would stay in effect for later code.
 delete Error.prepareStackTrace;
 delete Error.stackTraceLimit;
 
-// Functions are not made from text: every way to their maker ends here.
-const refuseMaking = function Function() {
+// Code cannot create functions from text: every reference to a function constructor leads to this refusal.
+const refuseFunction = function Function() {
   fault('Making a function from text is not allowed.');
 };
 for (const maker of [RealFunction, AsyncFunction, (function* () {}).constructor, (async function* () {}).constructor]) {
-  Object.defineProperty(maker.prototype, 'constructor', { value: refuseMaking, writable: false, configurable: false });
+  Object.defineProperty(maker.prototype, 'constructor', { value: refuseFunction, writable: false, configurable: false });
 }
-refuseMaking.prototype = RealFunction.prototype;
-hide(Engine, 'Function', refuseMaking);
+refuseFunction.prototype = RealFunction.prototype;
+hide(Engine, 'Function', refuseFunction);
 
-/** Whether an error is the engine's own end, which no script may outlive. */
+/** Returns whether the engine has run out of memory; code must not catch such an error and continue. */
 const isFatal = (error) => error === null || (error instanceof InternalError && /out of memory/.test(error.message));
 
 const isPlain = (value) => {
@@ -127,7 +127,7 @@ const isPlain = (value) => {
   return parent === Object.prototype || parent === null;
 };
 
-/** JSON that is frozen however deep, and stays what it is: nobody who reads it changes it for another. */
+/** Freezes a JSON value at every depth and returns it. */
 const frozen = (value) => {
   if (typeof value !== 'object' || value === null || isFrozen(value)) return value;
   freeze(value);
@@ -135,7 +135,7 @@ const frozen = (value) => {
   return value;
 };
 
-/** JSON values alone: a copy that shares nothing. */
+/** Returns a deep copy of a JSON value. */
 const copied = (value) => {
   if (isList(value)) return value.map(copied);
   if (!isPlain(value)) return value;
@@ -144,7 +144,7 @@ const copied = (value) => {
   return copy;
 };
 
-/** Sets a member of its own, whatever its name. */
+/** Sets an own property, even if its name is `__proto__`. */
 const put = (target, key, value) => {
   if (key === '__proto__') {
     Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
@@ -153,7 +153,7 @@ const put = (target, key, value) => {
   }
 };
 
-/** Equality by value, as lists and objects of JSON are compared. */
+/** Returns whether two JSON values are equal at every depth. */
 const same = (a, b) => {
   if (Object.is(a, b) || a === b) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;

@@ -1,5 +1,5 @@
-// JavaScript cut into tokens, as far as rewriting needs it: which names are used, which calls may be extensions,
-// where statements end. What is JavaScript at all is decided by the engine's own compiler.
+// A tokenizer for JavaScript, sufficient for finding names, extension calls and the ends of statements. Whether code is
+// valid is left to the engine's compiler.
 
 const WORD = /[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*/uy;
 const NUMBER = /(?:0[xX][\da-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)n?/y;
@@ -19,7 +19,7 @@ const stick = (pattern, text, position) => {
   return match ? match[0] : null;
 };
 
-/** Whether a slash after this token begins a pattern. */
+/** Returns whether a slash after this token begins a regular expression. */
 const patternMayFollow = (token) => {
   if (!token) return true;
   if (token.kind === 'word') return BEFORE_PATTERN.has(token.text);
@@ -31,12 +31,12 @@ const OPENS = { '(': 1, '[': 1, '{': 1 };
 const CLOSES = { ')': 1, ']': 1, '}': 1 };
 const OPENER = { ')': '(', ']': '[', '}': '{' };
 
-/** The tokens of a text: {kind: word|number|text|pattern|template|open|sign, text, at, partner}, where `partner` is the
- * index of the other bracket of a pair. Throws SyntaxError. */
+/** Returns the tokens of code: {kind: word|number|text|pattern|template|open|sign, text, at, partner}, where `partner`
+ * is the index of the matching bracket. Throws SyntaxError. */
 const tokensOf = (code) => {
   const tokens = [];
   const nested = [];
-  const unclosed = []; // indexes of brackets
+  const unclosed = []; // indexes of the brackets that are still open
   let position = 0;
   const take = (kind, text) => {
     tokens.push({ kind, text, at: position });
@@ -85,7 +85,7 @@ const tokensOf = (code) => {
   return tokens;
 };
 
-/** Whether brackets close in order of their opening; a text that closes what it did not open is no expression. */
+/** Returns whether all brackets are balanced; code that closes a bracket it did not open is no expression. */
 const balanced = (tokens) => {
   let depth = 0;
   for (const token of tokens) {
@@ -104,7 +104,7 @@ const isMember = (tokens, index) =>
 
 const REFUSED = new Set(['constructor', 'prototype', '__proto__']);
 
-/** The refused member a text names, if it names one. */
+/** Returns the first forbidden member that the code names, or null. */
 const refusedIn = (tokens) => {
   for (const [index, token] of tokens.entries()) {
     if (token.kind === 'word' && REFUSED.has(token.text) && isMember(tokens, index)) return token.text;
@@ -115,7 +115,7 @@ const refusedIn = (tokens) => {
   return null;
 };
 
-/** The free names of a text among those known; a member of that name does not count. */
+/** Returns those of `knownNames` that the code uses as variables, not as members. */
 const namesUsed = (tokens, knownNames) => {
   const used = new Set();
   for (const [index, token] of tokens.entries()) {
@@ -124,13 +124,13 @@ const namesUsed = (tokens, knownNames) => {
   return [...used];
 };
 
-/** The index of the bracket that opens the one that closes at `close`; -1 if it is not known. */
+/** Returns the index of the bracket that matches the closing one at `close`, or -1. */
 const opened = (tokens, close) => tokens[close].partner ?? -1;
 
 const BEFORE_BRACKET = new Set(['if', 'while', 'for', 'with', 'switch', 'catch']);
 
-/** The token at which the operand of a dot begins: `$json.a` of `!$json.a.isEmpty()`; -1 if it is not known, or where
- * the chain has `?.` and `optional` does not allow it: the rest of such a chain is left out where it finds nothing. */
+/** Returns the index of the first token of a dot's operand, such as `$json` in `!$json.a.isEmpty()`, or -1 if it is
+ * uncertain. It is also -1 for a chain with `?.` unless `optional`, because such a chain may stop before the dot. */
 const operandOf = (tokens, dot, optional = false) => {
   let index = dot - 1;
   while (index >= 0) {
@@ -154,11 +154,11 @@ const operandOf = (tokens, dot, optional = false) => {
   return -1;
 };
 
-// Those that may be asked of nothing at all.
-const OF_NOTHING = new Set(['isEmpty', 'isNotEmpty']);
+// Extensions that can be called on null and undefined.
+const ON_NULLISH = new Set(['isEmpty', 'isNotEmpty']);
 
-/** The text with every call of an extension's name made a call of its symbol: a.name( becomes a[$ext$.name](,
- * and a.isEmpty( becomes $ext$.$isEmpty(a, since it may be asked of nothing too. */
+/** Returns the code with calls of extensions replaced by calls of their symbols: `a.name(` becomes `a[$ext$.name](`.
+ * `a.isEmpty(` becomes `$ext$.$isEmpty(a, `, since `a` may be null or undefined. */
 const withExtensions = (code, tokens, extensions) => {
   const edits = [];
   for (const [index, token] of tokens.entries()) {
@@ -166,7 +166,7 @@ const withExtensions = (code, tokens, extensions) => {
     const called = next?.text === '(' || (next?.text === '?.' && tokens[index + 2]?.text === '(');
     if (token.kind !== 'word' || !called || !isMember(tokens, index) || !Object.hasOwn(extensions, token.text)) continue;
     const dot = tokens[index - 1];
-    const start = OF_NOTHING.has(token.text) && dot.text === '.' && next.text === '(' ? operandOf(tokens, index - 1) : -1;
+    const start = ON_NULLISH.has(token.text) && dot.text === '.' && next.text === '(' ? operandOf(tokens, index - 1) : -1;
     if (start >= 0) {
       edits.push({ at: tokens[start].at, end: tokens[start].at, text: `$ext$.$${token.text}(`, order: -index });
       edits.push({ at: dot.at, end: next.at + 1, text: ', ', order: index });
@@ -182,19 +182,19 @@ const withExtensions = (code, tokens, extensions) => {
   return result + code.slice(from);
 };
 
-/** Whether a text may change the values it looks at: it is then given copies. */
+/** Matches code that may modify the values it reads; it then gets copies. */
 const MUTATES = /\b(?:sort|reverse|push|pop|shift|unshift|splice|fill|copyWithin|delete|assign|definePropert(?:y|ies)|__define[GS]etter__|setPrototypeOf|set)\b|\+\+|--|[^=!<>]=(?![=>])|<<=|>>=/;
 
-// Words by which a function is found that is not named in the text, or one writes to what it did not make.
+// Words by which code can call a function it does not name, or write to objects it did not create.
 const FINDING = new Set(['Reflect', 'globalThis', 'this', 'arguments', 'getPrototypeOf', 'getOwnPropertyDescriptor', 'getOwnPropertyDescriptors', 'for', 'call', 'apply', 'bind', 'class']);
 
-/** Whether a text may change values without MUTATES seeing it, as by a method's name put together from parts. */
+/** Returns whether code may modify values in a way that MUTATES does not detect, such as by a computed method name. */
 const isEvasive = (tokens) => {
   for (let index = 0; index < tokens.length; index += 1) {
     const { kind, text } = tokens[index];
     if (kind === 'word' && FINDING.has(text)) return true;
     if (kind !== 'sign') continue;
-    if (text === '\\') return true; // an escape within a name
+    if (text === '\\') return true; // a Unicode escape within a name
     if (text !== '[') continue;
     const inner = tokens[index + 1];
     const literal = inner && (inner.kind === 'number' || (inner.kind === 'text' && !inner.text.includes('\\')));
@@ -203,7 +203,7 @@ const isEvasive = (tokens) => {
   return false;
 };
 
-/** Places at which a statement may end, outside all brackets. */
+/** Returns the offsets, outside all brackets, at which a statement may end. */
 const statementEnds = (code, tokens) => {
   const ends = [];
   let depth = 0;

@@ -1,17 +1,17 @@
-// Numbers as Intl writes them: rounded by their decimal digits, grouped, with their signs and units.
+// Number formatting of Intl: decimal rounding, grouping, currency signs and units.
 
 const SIGNS = { USD: '$', EUR: '€', GBP: '£', JPY: '¥', INR: '₹', CNY: 'CN¥', KRW: '₩', BRL: 'R$', CAD: 'CA$', AUD: 'A$',
   MXN: 'MX$', NZD: 'NZ$', ILS: '₪', VND: '₫', TWD: 'NT$', HKD: 'HK$', PHP: '₱',
   XAF: 'FCFA', XOF: 'F\u202fCFA', XPF: 'CFPF', XCD: 'EC$' };
 
-// The decimal places of currencies that do not have two.
+// Number of decimal places of currencies that do not have two.
 const NO_CENTS = new Set('AFN ALL BIF CLP COP DJF GNF HUF IDR IQD IRR ISK JPY KMF KPW KRW LAK LBP MGA MMK PKR PYG RWF SLL SOS SYP UGX UYI VND VUV XAF XOF XPF YER'.split(' '));
 const THREE_PLACES = new Set(['BHD', 'JOD', 'KWD', 'LYD', 'OMR', 'TND']);
 const centsOf = (currency) => (NO_CENTS.has(currency) ? 0 : currency === 'CLF' || currency === 'UYW' ? 4 : THREE_PLACES.has(currency) ? 3 : 2);
 
 const grouped = (digits) => digits.replace(/\B(?=(?:\d{3})+$)/g, ',');
 
-/** The digits before and after the point of a number, as its shortest text has them; `shift` moves the point right. */
+/** Returns a number's digits before and after the decimal point; `shift` moves the point to the right. */
 const digitsOf = (number, shift = 0) => {
   const [mantissa, power = '0'] = String(number).replace(/^-/, '').split('e');
   const [whole, part = ''] = mantissa.split('.');
@@ -21,7 +21,7 @@ const digitsOf = (number, shift = 0) => {
   return [all.slice(0, point).padEnd(point, '0').replace(/^0+(?=\d)/, ''), all.slice(point)];
 };
 
-/** Rounds to `maxDecimals` decimal places, half away from zero; below 0 to tens, hundreds… */
+/** Rounds to `maxDecimals` decimal places, half away from zero; negative values round to tens, hundreds and so on. */
 const roundedTo = ([whole, part], maxDecimals) => {
   if (maxDecimals < 0) {
     const size = 10n ** BigInt(-maxDecimals);
@@ -33,7 +33,7 @@ const roundedTo = ([whole, part], maxDecimals) => {
   return [rounded.slice(0, rounded.length - maxDecimals), maxDecimals ? rounded.slice(-maxDecimals) : ''];
 };
 
-/** The number of decimal places that so many significant digits reach to. */
+/** Returns the number of decimal places that correspond to a number of significant digits. */
 const placesOf = ([whole, part], significant) =>
   significant - (whole === '0' && /[1-9]/.test(part) ? -/^0*/.exec(part)[0].length : whole.length);
 
@@ -50,9 +50,9 @@ const compact = (number, long) => {
     const digits = digitsOf(number, -size);
     return roundedTo(digits, digits[0].length > 1 ? 0 : placesOf(digits, 2));
   };
-  const held = digitsOf(number)[0].length;
-  let index = Math.min(Math.floor((held - 1) / 3), SIZES.length - 1);
-  if (cut(SIZES[index][0])[0].length > 3 && index < SIZES.length - 1) index += 1; // 999,999 is 1M
+  const digitCount = digitsOf(number)[0].length;
+  let index = Math.min(Math.floor((digitCount - 1) / 3), SIZES.length - 1);
+  if (cut(SIZES[index][0])[0].length > 3 && index < SIZES.length - 1) index += 1; // rounding may carry over: 999,999 is 1M
   const digits = cut(SIZES[index][0]);
   return joined(digits, 0, digits[0].length > 4) + SIZES[index][long ? 2 : 1];
 };
@@ -68,10 +68,10 @@ const inUnit = (text, { unit, unitDisplay }) => {
   return `${text} ${words[0]}${many && ADDED_S.includes(words[0]) ? 's' : ''}`;
 };
 
-/** Refuses options that are not supported, rather than ignoring them. */
+/** Fails for unsupported options instead of ignoring them. */
 const refuseStyles = (options) => {
-  const odd = (options.notation && !['standard', 'compact'].includes(options.notation) && `notation “${options.notation}”`) || (options.currencyDisplay === 'name' && 'currencyDisplay “name”') || (options.currencyDisplay === 'narrowSymbol' && !hasOwn(SIGNS, options.currency ?? '') && 'currencyDisplay “narrowSymbol” of this currency') || (options.roundingMode && options.roundingMode !== 'halfExpand' && `roundingMode “${options.roundingMode}”`) || (options.roundingIncrement > 1 && 'roundingIncrement') || (typeof options.useGrouping === 'string' && `useGrouping “${options.useGrouping}”`);
-  if (odd) fault(`Numbers are not written with ${odd} here. Leave it out, or write the number yourself.`);
+  const unsupported = (options.notation && !['standard', 'compact'].includes(options.notation) && `notation “${options.notation}”`) || (options.currencyDisplay === 'name' && 'currencyDisplay “name”') || (options.currencyDisplay === 'narrowSymbol' && !hasOwn(SIGNS, options.currency ?? '') && 'currencyDisplay “narrowSymbol” of this currency') || (options.roundingMode && options.roundingMode !== 'halfExpand' && `roundingMode “${options.roundingMode}”`) || (options.roundingIncrement > 1 && 'roundingIncrement') || (typeof options.useGrouping === 'string' && `useGrouping “${options.useGrouping}”`);
+  if (unsupported) fault(`Numbers are not written with ${unsupported} here. Leave it out, or write the number yourself.`);
 };
 
 class NumberFormatting {
@@ -110,8 +110,8 @@ class NumberFormatting {
     const options = this.#options;
     const number = typeof value === 'bigint' ? value : Number(value);
     const minus = number < 0 || Object.is(number, -0);
-    const odd = Number.isNaN(number) ? 'NaN' : typeof number !== 'bigint' && !Number.isFinite(number) ? '∞' : null;
-    let text = odd ?? this.#digits(number);
+    const nonFinite = Number.isNaN(number) ? 'NaN' : typeof number !== 'bigint' && !Number.isFinite(number) ? '∞' : null;
+    let text = nonFinite ?? this.#digits(number);
     const region = this.#region;
     if (region) text = numberIn(region, text, text.split('.')[0].replace(/\D/g, '').length);
     if (region && options.style === 'currency') return moneyIn(region, text, options.currency, options.currencyDisplay === 'code', minus);
@@ -119,13 +119,13 @@ class NumberFormatting {
     if (options.style === 'unit') text = inUnit(text, options);
     if (options.style === 'currency') {
       const sign = options.currencyDisplay === 'code' ? options.currency : options.currencyDisplay === 'narrowSymbol' ? (SIGNS[options.currency] ?? options.currency).replace(/^(?!R)[A-Z]+(?=[$¥])/, '') : (SIGNS[options.currency] ?? options.currency);
-      text = `${sign}${/[A-Z]$/.test(sign) && !odd ? '\u00a0' : ''}${text}`;
+      text = `${sign}${/[A-Z]$/.test(sign) && !nonFinite ? '\u00a0' : ''}${text}`;
     }
     const zero = !/[1-9∞]/.test(text);
     const signDisplay = options.signDisplay ?? 'auto';
     const negative = minus && !(signDisplay === 'never' || (zero && (signDisplay === 'exceptZero' || signDisplay === 'negative')));
     if (negative) return options.currencySign === 'accounting' && options.style === 'currency' ? `(${text})` : `${region?.minus ?? '-'}${text}`;
-    return (signDisplay === 'always' || (signDisplay === 'exceptZero' && !zero)) && odd !== 'NaN' && !minus ? `+${text}` : text;
+    return (signDisplay === 'always' || (signDisplay === 'exceptZero' && !zero)) && nonFinite !== 'NaN' && !minus ? `+${text}` : text;
   }
   formatToParts() {
     return fault('Numbers are not taken apart into their parts here. Use format().');
@@ -138,17 +138,17 @@ class NumberFormatting {
   }
 }
 
-/** A class that may be called without new, as these may; what it makes is frozen, since the date library keeps it. */
+/** Returns a class that can also be called without `new`. Its instances are frozen, because luxon caches and shares them. */
 const callable = (kind, name) => {
   Object.defineProperty(kind, 'name', { value: name });
   const whole = (instance) => {
     for (const key of keysOf(instance)) freeze(instance[key]);
     return freeze(instance);
   };
-  const seen = new Proxy(kind, {
+  const visibleClass = new Proxy(kind, {
     apply: (target, self, args) => whole(new target(...args)),
-    construct: (target, args, newTarget) => (newTarget === seen ? whole(new target(...args)) : Reflect.construct(target, args, newTarget)),
+    construct: (target, args, newTarget) => (newTarget === visibleClass ? whole(new target(...args)) : Reflect.construct(target, args, newTarget)),
   });
-  return seen;
+  return visibleClass;
 };
 const NumberFormat = callable(NumberFormatting, 'NumberFormat');

@@ -1,37 +1,37 @@
-// The order of texts: by letters, then by their marks, then capitals after small letters.
+// Collation: compares texts by base letters, then by diacritics, then by case (lower case first).
 
-// Letters sorted like others, and in two languages behind others: ᴀ, ᴁ and ᴂ stand behind z, ᴢ behind every letter.
+// Letters that sort like others. ᴀ, ᴁ and ᴂ are placeholders that sort after z; ᴢ sorts after every letter.
 const SORTED_AS = { ß: 'ss', ẞ: 'ss', æ: 'ae', œ: 'oe', ø: 'o', ð: 'd', đ: 'd', ħ: 'h', ł: 'l', ŀ: 'l', ĳ: 'ij', ſ: 's', ı: 'iᴢ' };
 const SORTED_IN = { sv: { å: 'ᴀ', ä: 'ᴁ', æ: 'ᴁ', ę: 'ᴁ', ö: 'ᴂ', ø: 'ᴂ', ő: 'ᴂ', œ: 'ᴂ', ô: 'ᴂ', ü: 'y', ű: 'y' }, es: { ñ: 'nᴢ' } };
 
 const BEYOND_ASCII = /[^\0-\x7f]/;
-const MOST_KEPT = 10_000;
-const LONGEST_KEPT = 200;
-let keptTexts = Object.create(null); // a sort compares each text many times
-let keptCount = 0;
+const MAX_CACHED_TEXTS = 10_000;
+const MAX_CACHED_LENGTH = 200;
+let cachedTexts = Object.create(null); // cache, because a sort compares each text many times
+let cachedCount = 0;
 
-/** A text in small letters without marks, as `language` sorts it. */
+/** Returns the lower-case base letters of a text by which `language` sorts it first. */
 const bare = (text, language) => {
   if (!BEYOND_ASCII.test(text)) return text.toLowerCase();
-  if (text.length > LONGEST_KEPT) return sortedAs(text, language);
+  if (text.length > MAX_CACHED_LENGTH) return sortedAs(text, language);
   const key = `${language} ${text}`;
-  if (keptTexts[key] !== undefined) return keptTexts[key];
-  if (keptCount >= MOST_KEPT) [keptTexts, keptCount] = [Object.create(null), 0];
-  keptCount += 1;
-  return (keptTexts[key] = sortedAs(text, language));
+  if (cachedTexts[key] !== undefined) return cachedTexts[key];
+  if (cachedCount >= MAX_CACHED_TEXTS) [cachedTexts, cachedCount] = [Object.create(null), 0];
+  cachedCount += 1;
+  return (cachedTexts[key] = sortedAs(text, language));
 };
 
 const sortedAs = (text, language) => {
-  const own = SORTED_IN[language];
-  const small = text.normalize('NFC').toLowerCase();
-  const kept = own ? small.replace(/[^\0-\x7f]/gu, (letter) => own[letter] ?? letter) : small;
-  return kept.normalize('NFD').replace(/\p{M}/gu, '').replace(/[\p{No}\ufb00-\ufb06]/gu, (sign) => sign.normalize('NFKD')).replace(/[ßẞæœøðđħłŀĳſı]/gu, (letter) => SORTED_AS[letter]);
+  const replacements = SORTED_IN[language];
+  const lower = text.normalize('NFC').toLowerCase();
+  const replaced = replacements ? lower.replace(/[^\0-\x7f]/gu, (letter) => replacements[letter] ?? letter) : lower;
+  return replaced.normalize('NFD').replace(/\p{M}/gu, '').replace(/[\p{No}\ufb00-\ufb06]/gu, (sign) => sign.normalize('NFKD')).replace(/[ßẞæœøðđħłŀĳſı]/gu, (letter) => SORTED_AS[letter]);
 };
 const MARKS_ORDER = '\t\n\v\f\r _-–—,;:!¡?¿.…·\'‘’‹›"“”„«»()[]{}§¶@*/\\&#%‰†‡•′″`´^¯¨¸°©®+±÷×<=>¬|¦~¤¢$£¥€™';
 
 const ranks = Object.create(null);
 
-/** The rank of a sign among all: blanks, marks, digits, letters. */
+/** Returns the sort rank of a character: white space and punctuation, other symbols, digits, letters. */
 const rankOf = (sign) => (ranks[sign] ??= rankAmongAll(sign));
 
 const rankAmongAll = (sign) => {
@@ -42,17 +42,17 @@ const rankAmongAll = (sign) => {
 
 const byRank = (x, y) => (rankOf(x) !== rankOf(y) ? Math.sign(rankOf(x) - rankOf(y)) : x < y ? -1 : 1);
 
-/** The order of two texts by their first different sign. */
+/** Compares two texts by the first character that differs. */
 const bySigns = (first, other) => {
   const shorter = Math.min(first.length, other.length);
   let index = 0;
   while (index < shorter && first[index] === other[index]) index += 1;
   if (index === shorter) return Math.sign(first.length - other.length);
-  if (index > 0 && /[\ud800-\udbff]/.test(first[index - 1])) index -= 1; // within a pair
+  if (index > 0 && /[\ud800-\udbff]/.test(first[index - 1])) index -= 1; // start of the surrogate pair
   return byRank(String.fromCodePoint(first.codePointAt(index)), String.fromCodePoint(other.codePointAt(index)));
 };
 
-/** The order of two texts whose digits count as numbers. */
+/** Compares two texts, treating runs of digits as numbers (the option `numeric`). */
 const byNumbers = (first, other) => {
   const [signs, otherSigns] = [first, other].map((text) => text.match(/\d+|[^]/gu) ?? []);
   for (let index = 0; index < Math.min(signs.length, otherSigns.length); index += 1) {
@@ -64,13 +64,13 @@ const byNumbers = (first, other) => {
   return Math.sign(signs.length - otherSigns.length);
 };
 
-// The marks of letters in their order, by code point; those joined by = count as one.
+// Code points of diacritics in sort order; those joined by = are equal.
 const MARKS_OF_LETTERS = '332 313=343 314 301=341 300=340 306 302 30c 30a 342 308 344 30b 303 307 338 327 328 304 30d=30e=312=315=31a=33d=33e=33f=346=34a=34b=34c=350=351=352=357=35b=35d=35e 316=317=318=319=31c=31d=31e=31f=320=329=32a=32b=32c=32f=333=33a=33b=33c=347=348=349=34d=34e=353=354=355=356=359=35a=35c=35f=362 336=337 335 305 309 30f 310 311 31b 321 322 323 324 325 326 32d 32e 330 331 334 339 345 358 360 361';
 const MARK_RANKS = Object.create(null);
 MARKS_OF_LETTERS.split(' ').forEach((group, index) => group.split('=').forEach((code) => (MARK_RANKS[String.fromCodePoint(parseInt(code, 16))] = index + 1)));
 const STRUCK = { ø: 'o\u0338', đ: 'd\u0335', ħ: 'h\u0335', ł: 'l\u0335' };
 
-const RANKED_IN = { sv: ['äæę', 'öøőœô', 'yüű'] }; // letters that differ as marks do, in their order
+const RANKED_IN = { sv: ['äæę', 'öøőœô', 'yüű'] }; // letters that differ only like diacritics, in order
 const BEHIND_MARKS = 0x110000;
 
 const ranksOf = (sign) => {
@@ -79,7 +79,7 @@ const ranksOf = (sign) => {
   return SORTED_AS[sign] || /[\p{No}\ufb00-\ufb06]/u.test(sign) ? [0, BEHIND_MARKS + sign.codePointAt(0)] : [0];
 };
 
-/** The ranks of the marks of a text, with 0 for each letter; letters sorted as others stand behind all marks. */
+/** Returns the ranks of a text's diacritics, with 0 for each letter; letters that sort like others rank last. */
 const markRanks = (text, language) =>
   Array.from(text.normalize('NFC').toLowerCase()).flatMap((letter) => {
     const index = RANKED_IN[language]?.find((letters) => letters.includes(letter))?.indexOf(letter);
@@ -87,7 +87,7 @@ const markRanks = (text, language) =>
     return Array.from(STRUCK[letter] ?? letter.normalize('NFD')).flatMap(ranksOf);
   });
 
-/** The order of two texts of the same letters by the first different mark. */
+/** Compares two texts with the same base letters by the first diacritic that differs. */
 const byMarks = (first, other, language) => {
   const [ranks, otherRanks] = [markRanks(first, language), markRanks(other, language)];
   const index = ranks.findIndex((rank, position) => rank !== otherRanks[position]);
@@ -95,10 +95,10 @@ const byMarks = (first, other, language) => {
   return Math.sign(ranks[index] - (otherRanks[index] ?? -1));
 };
 
-/** A text of 1 for each capital and 0 for each other sign. */
+/** Returns a text with 1 for each upper-case character and 0 for every other. */
 const capitalsOf = (text) => text.normalize('NFD').replace(/\p{M}/gu, '').replace(/[^]/gu, (sign) => (sign === sign.toLowerCase() ? '0' : '1'));
 
-/** The order a dictionary has: letters first, then accents, then capitals after small letters. */
+/** Compares two texts in dictionary order: base letters, then diacritics, then case. */
 const collate = (a, b, language, { numeric = false, sensitivity = 'variant', caseFirst } = {}) => {
   const [first, other] = [bare(a, language), bare(b, language)];
   const order = numeric ? byNumbers(first, other) : bySigns(first, other);

@@ -1,6 +1,6 @@
-// How regions write numbers and dates. Options beyond these are refused, not written in English.
+// Number and date formats of other locales. Unsupported options fail instead of falling back to English.
 
-/** The conventions of each known region besides American English, by the tag of its locale. */
+/** The formats of each supported locale except American English, by locale tag. */
 const REGIONS = {
   'en-GB': { sep: '/', padded: true, weekday: ', ', at: ' at ', signs: { USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric' },
   'de-DE': { sep: '.', weekday: ', ', at: ' um ', signs: { USD: '$', EUR: '€', GBP: '£' }, shortYear: '2-digit', group: '.', point: ',', percent: '\u00a0%', after: true, hour: ' Uhr' },
@@ -14,7 +14,7 @@ const REGIONS = {
 };
 const PERIODS = { 'en-GB': ['am', 'pm'], 'en-CA': ['a.m.', 'p.m.'], 'es-ES': ['a. m.', 'p. m.'], 'nl-NL': ['a.m.', 'p.m.'] };
 
-/** The region of a locale, with its tag; null for American English and for an unknown locale. */
+/** Returns the formats of a locale with its tag, or null for American English and for unknown locales. */
 const regionOf = (locale) => {
   const requestedTag = String(isList(locale) ? locale[0] : (locale ?? '')).replace('_', '-');
   const tag = requestedTag.includes('-') ? requestedTag : Object.keys(REGIONS).find((candidate) => candidate.startsWith(`${requestedTag}-`) && requestedTag !== 'en');
@@ -23,14 +23,14 @@ const regionOf = (locale) => {
 
 const refuseRegion = (region, what) => fault(`${what} is not written in “${region.tag}” here. Leave it out, or write the words yourself.`);
 
-/** Converts the text of a number in American English to that of the region. */
+/** Converts a number's text from American English to the locale's format. */
 const numberIn = (region, text, digitsBefore) => {
   const [group, point] = [region.group ?? ',', region.point ?? '.'];
   const separator = digitsBefore < (region.grouped ?? 0) ? '' : group;
   return text.replace(/[,.]/g, (sign) => (sign === ',' ? separator : point));
 };
 
-/** An amount of money: digits as the region writes them, with its currency sign. */
+/** Returns an amount, already in the locale's digits, with its currency sign. */
 const moneyIn = (region, text, currency, code, negative) => {
   const sign = code ? currency : (region.signs[currency] ?? (/^(?:CHF|SEK|NOK|DKK|PLN|CZK|HUF|RON|BGN|TRY)$/.test(currency) ? currency : refuseRegion(region, `Money in ${currency}`)));
   const minus = negative ? (region.minus ?? '-') : '';
@@ -39,7 +39,7 @@ const moneyIn = (region, text, currency, code, negative) => {
   return region.inner ? `${sign}${gap}${minus}${text}` : `${minus}${sign}${gap}${text}`;
 };
 
-/** The options that a date style stands for in the region. */
+/** Returns the options that a date style stands for in the locale. */
 const styleIn = (region, style) => {
   const [day, month, year] = ['numeric', 'long', 'numeric'];
   if (style === 'full') return { weekday: 'long', day, month, year };
@@ -49,10 +49,10 @@ const styleIn = (region, style) => {
   return { ...(region.tag === 'es-ES' ? { day, month: 'numeric' } : padded), year: region.shortYear };
 };
 
-/** Whether the region writes day and month without leading zeros whatever the options say. */
+/** Returns whether the locale omits leading zeros of day and month whatever the options say. */
 const bareIn = (region, options) => region.tag === 'es-ES' && (options.day ? !options.year && !options.weekday : options.year || options.weekday);
 
-/** A date in digits as ISO 8601 writes it; without a year as the region does. */
+/** Returns the parts of a numeric date in ISO order; a date without a year keeps the locale's order. */
 const isoPartsIn = (region, options, date, words) => {
   const slashed = region.slash && !options.year;
   const dashed = options.month && (options.year || (options.day && !slashed));
@@ -68,7 +68,7 @@ const isoPartsIn = (region, options, date, words) => {
   return digits.length ? [weekday, literal(dashed ? ', ' : ' '), ...parts] : [weekday];
 };
 
-/** Whether day and month have different widths, which the region then writes as the options say. */
+/** Returns whether the options give day and month different widths, which the locale then keeps. */
 const isMixed = (region, options) => {
   if (options.weekday || !options.day || !options.month || options.day === options.month) return false;
   if (region.tag === 'it-IT') return options.year === '2-digit';
@@ -108,7 +108,7 @@ const datePartsIn = (region, options, date, words, twelve) => {
   return parts;
 };
 
-/** Whether an hour below ten has a leading zero: where no width other than the region's is requested. */
+/** Returns whether an hour below ten gets a leading zero: if no other width than the locale's is requested. */
 const hourPadded = (region, options) => {
   if (region.twelve) return true;
   if (region.bare) return false;
@@ -118,7 +118,7 @@ const hourPadded = (region, options) => {
   return options.minute === 'numeric' || options.second === 'numeric';
 };
 
-/** The text between a weekday alone and a time. */
+/** Returns the text between a weekday without a date and a time. */
 const behindWeekday = (tag, options, twelve) => {
   const { hour, minute, second } = options;
   if (tag === 'fr-FR' || tag === 'sv-SE') return ' ';
@@ -128,7 +128,7 @@ const behindWeekday = (tag, options, twelve) => {
   return hour && (minute || twelve) ? ' ' : ', ';
 };
 
-/** The text between a date and a time. */
+/** Returns the text between a date and a time. */
 const betweenIn = (region, options) => {
   if (options.month === 'long') return options.weekday && region.full ? region.full : region.at;
   return /short|narrow/.test(options.month ?? '') ? (region.short ?? ', ') : (region.numeric ?? ', ');

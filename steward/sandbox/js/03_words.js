@@ -1,4 +1,4 @@
-// Names of months and days: English, and those of the languages around; anything else falls back to English.
+// Names of months and weekdays by language; unknown languages get the English ones.
 
 const WORDS = {
   en: [
@@ -53,7 +53,7 @@ const WORDS = {
   ],
 };
 
-/** The words of a locale's language; `form…` are those within a date. */
+/** Returns the names of months and weekdays in a locale's language; `form…` are the short names used within a date. */
 const wordsIn = (locale) => {
   const language = String(isList(locale) ? locale[0] : (locale ?? 'en')).slice(0, 2).toLowerCase();
   const [months, days, shortMonths, shortDays, formMonths = shortMonths, formDays = shortDays] = (Object.hasOwn(WORDS, language) ? WORDS[language] : WORDS.en).map((line) => line.split(' '));

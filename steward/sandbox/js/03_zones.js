@@ -1,11 +1,11 @@
-// Time zones as tables: the moments an offset changes, and the offset and its short name from there on.
+// Time zones as tables of offset changes, each with the offset and the zone's short name from then on.
 
 const zoneTables = new Map();
-let zoneNames = new Map(); // lower case -> the name as written in the zone database
+let zoneNames = new Map(); // lower-case name -> the database's spelling
 
 const UTC_NAMES = new Set(['utc', 'etc/utc', 'gmt', 'etc/gmt', 'etc/uct', 'uct', 'zulu', 'universal']);
 
-/** The name of a zone as the database spells it, or null. */
+/** Returns the zone's name in the database's spelling, or null if it is unknown. */
 const canonicalZone = (name) => {
   const low = String(name).toLowerCase();
   if (UTC_NAMES.has(low)) return 'UTC';
@@ -15,11 +15,11 @@ const canonicalZone = (name) => {
 const zoneTable = (name) => {
   const table = zoneTables.get(name);
   if (table) return table;
-  run.wanted += `${name}\n`;
-  throw new ZoneWanted(name);
+  run.missingZones += `${name}\n`;
+  throw new MissingZone(name);
 };
 
-/** {seconds, short, summer}: the offset east of UTC in force at a moment. */
+/** Returns the offset at a moment as {seconds, short, summer}; `seconds` is east of UTC. */
 const offsetAt = (name, moment) => {
   if (name === 'UTC') return { seconds: 0, short: 'UTC', summer: false };
   const table = zoneTable(name);
@@ -34,23 +34,23 @@ const offsetAt = (name, moment) => {
   return { seconds, short, summer: summer === 1 };
 };
 
-/** The minutes east of UTC that a zone written as an offset, +05:45 or -0330, stands for; null for any other name. */
+/** Returns the minutes east of UTC of a zone given as an offset, +05:45 or -0330, or null for any other name. */
 const minutesOf = (name) => {
   const match = /^([+-])([01]\d|2[0-3])(?::?([0-5]\d))?$/.exec(name);
   return match && (match[1] === '-' ? -1 : 1) * (match[2] * 60 + Number(match[3] ?? 0));
 };
 
-const two = (number) => String(number).padStart(2, '0');
+const twoDigits = (number) => String(number).padStart(2, '0');
 
-/** GMT+2, GMT-3:30 or GMT+02:00. */
+/** Returns the name of an offset: GMT+2, GMT-3:30 or, if `long`, GMT+02:00. */
 const offsetName = (seconds, long) => {
   if (seconds === 0) return 'GMT';
   const sign = seconds < 0 ? '-' : '+';
   const minutes = Math.floor(Math.abs(seconds) / 60);
   const hours = Math.floor(minutes / 60);
   const rest = minutes % 60;
-  if (long) return `GMT${sign}${two(hours)}:${two(rest)}`;
-  return `GMT${sign}${hours}${rest ? `:${two(rest)}` : ''}`;
+  if (long) return `GMT${sign}${twoDigits(hours)}:${twoDigits(rest)}`;
+  return `GMT${sign}${hours}${rest ? `:${twoDigits(rest)}` : ''}`;
 };
 
 const AMERICAN = {
@@ -69,7 +69,7 @@ const ELSEWHERE = {
   SAST: 'South Africa Standard Time',
 };
 
-/** What a zone is called at a moment, as American English has it. */
+/** Returns a zone's display name at a moment in American English. */
 const zoneTitle = (name, moment, style) => {
   const minutes = minutesOf(name);
   if (minutes !== null) return offsetName(minutes * 60, style === 'long' || style === 'longOffset');

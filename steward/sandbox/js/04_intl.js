@@ -1,4 +1,4 @@
-// Intl besides numbers and the order of texts: dates and lists, in American English and as the known regions write them.
+// Date and list formatting of Intl, in American English and in the locales of 03_regions.js.
 
 const STYLES = {
   full: { weekday: 'long', month: 'long', day: 'numeric', year: 'numeric' },
@@ -15,19 +15,19 @@ const TIMES = {
 const ASKS_DATE = ['weekday', 'year', 'month', 'day', 'dateStyle', 'era'];
 const ASKS_TIME = ['hour', 'minute', 'second', 'timeStyle', 'fractionalSecondDigits', 'dayPeriod'];
 
-// The parts of a date that are written together; how others are is not the same in any two languages.
-const TOGETHER = new Set(['', 'y', 'm', 'd', 'w', 'ym', 'md', 'ymd', 'wd', 'wmd', 'wymd']);
+// Supported combinations of date parts; the order of other combinations differs between languages.
+const DATE_COMBINATIONS = new Set(['', 'y', 'm', 'd', 'w', 'ym', 'md', 'ymd', 'wd', 'wmd', 'wymd']);
 
-/** Refuses parts of a date or time that have no form of their own. */
-const mustFit = (options) => {
+/** Fails for combinations of date and time parts that are not supported. */
+const checkDateParts = (options) => {
   const parts = [options.weekday && 'w', options.year && 'y', options.month && 'm', options.day && 'd'].filter(Boolean).join('');
-  if (!TOGETHER.has(parts)) fault('A date is not written with these parts alone here. Write day and month too, or each part by itself.');
+  if (!DATE_COMBINATIONS.has(parts)) fault('A date is not written with these parts alone here. Write day and month too, or each part by itself.');
   if (options.fractionalSecondDigits && !options.second) fault('A part of a second is not written without the second here. Add second.');
   if (options.hour && options.second && !options.minute) fault('A time is not written with hours and seconds alone here. Write the minutes too.');
 };
 
-/** Refuses times and names of zones that a region writes in a way of its own. */
-const mustFitTime = (options, region, twelve) => {
+/** Fails for times and zone names whose format in the locale is not supported. */
+const checkTimeParts = (options, region, twelve) => {
   const hasTime = options.hour || options.minute || options.second;
   if (region?.tag === 'fr-FR' && options.month === 'narrow' && hasTime) refuseRegion(region, 'A month of one letter with a time');
   if (region && !region.twelve && options.hourCycle === 'h24' && hasTime) refuseRegion(region, 'A time whose midnight is 24');
@@ -37,16 +37,16 @@ const mustFitTime = (options, region, twelve) => {
   if (options.hour && !options.minute && isSuffixed) fault('An hour alone is not written with the name of a zone here. Write the minutes too.');
 };
 
-/** The wall clock of a moment in a zone, as a date read in UTC. */
-const wall = (zone, moment) => {
+/** Returns the local time of a moment in a zone, as a Date whose UTC fields hold it. */
+const localTime = (zone, moment) => {
   return new RealDate(moment + (minutesOf(zone) ?? offsetAt(zone, moment).seconds / 60) * 60000);
 };
 
-const NARROW = '\u202f'; // the space before AM or PM; V8 writes it as a plain one in texts, but not in parts
+const NARROW_SPACE = '\u202f'; // the space before AM or PM; V8 has it in formatToParts() and a plain one in format()
 
 const part = (type, value) => ({ type, value: String(value) });
 const literal = (value) => ({ type: 'literal', value });
-const sized = (style, number) => (style === '2-digit' ? two(number % 100) : String(number));
+const sized = (style, number) => (style === '2-digit' ? twoDigits(number % 100) : String(number));
 
 const dateParts = (options, date, words) => {
   const year = date.getUTCFullYear();
@@ -79,15 +79,15 @@ const timeParts = (options, date, twelve, region) => {
   const add = (part) => parts.push(...(parts.length ? [literal(':')] : []), part);
   if (options.hour) {
     const displayedHour = twelve ? hour % 12 || (options.hourCycle === 'h11' ? 0 : 12) : options.hourCycle === 'h24' && hour === 0 ? 24 : hour;
-    add(part('hour', options.hour === '2-digit' || (!twelve && (!region || hourPadded(region, options))) ? two(displayedHour) : displayedHour));
+    add(part('hour', options.hour === '2-digit' || (!twelve && (!region || hourPadded(region, options))) ? twoDigits(displayedHour) : displayedHour));
     if (!twelve && region?.hour && !options.minute) parts.push(literal(region.hour));
   }
-  if (options.minute) add(part('minute', options.hour || options.second ? two(date.getUTCMinutes()) : date.getUTCMinutes()));
-  if (options.second) add(part('second', options.minute ? two(date.getUTCSeconds()) : date.getUTCSeconds()));
+  if (options.minute) add(part('minute', options.hour || options.second ? twoDigits(date.getUTCMinutes()) : date.getUTCMinutes()));
+  if (options.second) add(part('second', options.minute ? twoDigits(date.getUTCSeconds()) : date.getUTCSeconds()));
   if (options.fractionalSecondDigits) {
     parts.push(literal('.'), part('fractionalSecond', String(date.getUTCMilliseconds()).padStart(3, '0').slice(0, options.fractionalSecondDigits)));
   }
-  if (options.hour && twelve) parts.push(literal(NARROW), part('dayPeriod', (PERIODS[region?.tag] ?? ['AM', 'PM'])[hour < 12 ? 0 : 1]));
+  if (options.hour && twelve) parts.push(literal(NARROW_SPACE), part('dayPeriod', (PERIODS[region?.tag] ?? ['AM', 'PM'])[hour < 12 ? 0 : 1]));
   return parts;
 };
 
@@ -105,7 +105,7 @@ class DateTimeFormatting {
     const zone = resolved.timeZone === undefined ? 'UTC' : minutesOf(resolved.timeZone) !== null ? resolved.timeZone : canonicalZone(resolved.timeZone);
     if (zone === null) throw new RangeError(`Invalid time zone specified: ${resolved.timeZone}`);
     this.#zone = zone;
-    if (resolved.hour12 !== undefined) delete resolved.hourCycle; // hour12 decides alone, midnight is 0 or 12
+    if (resolved.hour12 !== undefined) delete resolved.hourCycle; // hour12 takes precedence; midnight is 0 or 12
     this.#twelve = resolved.hourCycle ? /^h1[12]$/.test(resolved.hourCycle) : Boolean(resolved.hour12 ?? (region === null || region.twelve === true));
     if (this.#twelve && region?.tag === 'sv-SE') refuseRegion(region, 'A time of twelve hours');
     if (resolved.era && !resolved.year) fault('An era is not written without its year here. Add year.');
@@ -115,16 +115,16 @@ class DateTimeFormatting {
     if (![...ASKS_DATE, ...ASKS_TIME].some((key) => resolved[key])) Object.assign(resolved, { year: 'numeric', month: 'numeric', day: 'numeric' });
     if (region?.point && resolved.fractionalSecondDigits) refuseRegion(region, 'A part of a second');
     if (region && resolved.timeStyle && (resolved.hour12 !== undefined || resolved.hourCycle)) refuseRegion(region, 'timeStyle with another count of hours');
-    mustFit(resolved);
-    mustFitTime(resolved, region, this.#twelve);
+    checkDateParts(resolved);
+    checkTimeParts(resolved, region, this.#twelve);
     this.#options = resolved;
-    this.format = (date) => this.formatToParts(date).map((part) => part.value).join('').replaceAll(NARROW, ' ');
+    this.format = (date) => this.formatToParts(date).map((part) => part.value).join('').replaceAll(NARROW_SPACE, ' ');
   }
   formatToParts(value) {
     const moment = value === undefined ? run.now : Number(value);
     if (!Number.isFinite(moment)) throw new RangeError('Invalid time value');
     const options = this.#options;
-    const date = wall(this.#zone, moment);
+    const date = localTime(this.#zone, moment);
     const region = this.#region;
     const dates = region ? datePartsIn(region, options, date, this.#words, this.#twelve) : dateParts(options, date, this.#words);
     const times = timeParts(options, date, this.#twelve, region);
@@ -150,7 +150,7 @@ class ListFormat {
   #word;
   constructor(locale, options = {}) {
     this.#word = options.type === 'disjunction' ? 'or' : options.type === 'unit' || options.style === 'narrow' ? '' : 'and';
-    freeze(this); // the date library keeps it, as it does the formats of numbers and dates
+    freeze(this); // luxon caches and shares it, like number and date formats
   }
   format(values) {
     const list = [...values];
@@ -178,7 +178,7 @@ const DateTimeFormat = callable(DateTimeFormatting, 'DateTimeFormat');
 
 const SUNDAY_FIRST = new Set(['US', 'CA', 'BR', 'JP', 'IN', 'IL', 'MX', 'ZA']);
 
-/** What the date library asks of a locale: on which day its week begins. */
+/** The part of Intl.Locale that luxon uses: the first day of the week. */
 class Locale {
   constructor(tag) {
     const [language, region] = String(tag).split(/[-_]/);

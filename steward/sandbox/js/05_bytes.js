@@ -1,4 +1,4 @@
-// Bytes: UTF-8, base64, hexadecimal, and the published hash functions (RFC 1321, FIPS 180-4, RFC 2104).
+// UTF-8, Base64, hexadecimal, and the hash functions of RFC 1321, FIPS 180-4 and RFC 2104.
 
 const utf8 = (text) => {
   const bytes = [];
@@ -12,7 +12,7 @@ const utf8 = (text) => {
   return bytes;
 };
 
-/** Text of UTF-8 bytes; what is no UTF-8 becomes the replacement sign. */
+/** Decodes UTF-8; invalid bytes become U+FFFD. */
 const fromUtf8 = (bytes) => {
   let text = '';
   for (let offset = 0; offset < bytes.length; ) {
@@ -46,18 +46,18 @@ const PADDING = 61; // code of “=”
 
 const fromBase64 = (text) => {
   const bytes = [];
-  let held = 0;
+  let pendingBits = 0;
   let bits = 0;
   for (let index = 0; index < text.length; index += 1) {
     const code = text.charCodeAt(index);
     if (code === PADDING) break;
     const value = code < 128 ? B64_VALUES[code] : -1;
     if (value < 0) continue;
-    held = (held << 6) | value;
+    pendingBits = (pendingBits << 6) | value;
     bits += 6;
     if (bits >= 8) {
       bits -= 8;
-      bytes.push((held >> bits) & 255);
+      bytes.push((pendingBits >> bits) & 255);
     }
   }
   return bytes;
@@ -120,7 +120,7 @@ const sha1 = (bytes) => {
   return state.flatMap((word) => byteOrder(BigInt(word >>> 0), 4, false));
 };
 
-/** The first 64 bits behind the point of the square or cube root of each of the first primes. */
+/** Returns the first 64 bits of the fractional parts of the square or cube roots of the first `count` primes. */
 const roots = (count, power) => {
   const primes = [];
   for (let number = 2; primes.length < count; number += 1) if (primes.every((prime) => number % prime)) primes.push(number);
@@ -139,7 +139,7 @@ const roots = (count, power) => {
 
 let shaRoots = null;
 
-/** SHA-2 of either word size; `starts` gives the eight first words from the roots. */
+/** Returns a SHA-2 function for 32-bit or, if `wide`, 64-bit words; `starts` computes the initial hash from the roots. */
 const sha2 = (wide, outputBytes, starts) => (bytes) => {
   shaRoots ??= { squares: roots(16, 2), cubes: roots(80, 3) };
   const size = wide ? 8 : 4;
@@ -180,7 +180,7 @@ const HASHES = {
   sha512: sha2(true, 64, (squares) => squares.slice(0, 8)),
 };
 
-/** The hash function of a name, whichever way it is spelled. */
+/** Returns a hash function by its name, in any common spelling. Fails for an unknown name. */
 const hashNamed = (name) => {
   const key = String(name).toLowerCase().replace(/^sha-/, 'sha');
   if (!Object.hasOwn(HASHES, key)) fault(`The hash “${name}” is not known. Use one of ${Object.keys(HASHES).join(', ')}.`);

@@ -1,13 +1,13 @@
-// Texts of dates, read as V8 reads them: ISO first, then whatever people write, in the zone of the process, which is UTC.
+// Parses dates as V8 does: ISO first, then its lenient parser, in the process's time zone, UTC.
 
 const ISO_DATE = /^(?:[+-]\d{6}|\d{4})(?:-\d\d(?:-\d\d)?)?(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?$/i;
-// Words end before the first sign below “A”; of what brackets enclose nothing is read.
+// V8 ends a word at the first character below “A” and ignores text in parentheses.
 const DATE_TOKEN = /(\d+)|([A-\uffff]+)|([^])/g;
 const MONTH_WORDS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 const ZONE_WORDS = { utc: 0, ut: 0, z: 0, gmt: 0, est: -5, edt: -4, cst: -6, cdt: -5, mst: -7, mdt: -6, pst: -8, pdt: -7 };
 const TIME_LIMITS = [24, 59, 59, 999];
 
-/** The tokens of a text of a date: numbers with their digits, words in small letters, and single signs. */
+/** Returns the tokens of a date: numbers with their digits, lower-case words, and single other characters. */
 const dateTokens = (text) => {
   const tokens = [];
   let depth = 0;
@@ -19,7 +19,7 @@ const dateTokens = (text) => {
   return tokens;
 };
 
-/** The parts of a date that is no ISO text: numbers, names of months and zones, in any usual order. */
+/** Parses a date that is not in ISO form: numbers, month names and zones in any order that V8 accepts. */
 class DateReading {
   constructor(text) {
     this.tokens = dateTokens(text);
@@ -42,7 +42,7 @@ class DateReading {
     this.time.push(number);
     while (this.time.length < 4) this.time.push(0);
   }
-  /** Reads a number; returns whether it may stand there. */
+  /** Reads a number token; returns whether a number is valid there. */
   readNumber({ number }) {
     this.hasNumber = true;
     if (this.next(':')) {
@@ -105,7 +105,7 @@ class DateReading {
     else return false;
     return true;
   }
-  /** Reads all of it; returns the moment, NaN where it is no date. */
+  /** Parses all tokens; returns milliseconds since 1970, or NaN if they are no date. */
   read() {
     while (this.at < this.tokens.length) {
       const token = this.tokens[this.at++];
@@ -140,8 +140,8 @@ class DateReading {
 }
 
 const isoMoment = RealDate.parse;
-const LONGEST_DATE = 1000; // characters
+const MAX_DATE_LENGTH = 1000; // characters
 const momentOfText = (text) => {
-  if (text.length > LONGEST_DATE) return NaN;
+  if (text.length > MAX_DATE_LENGTH) return NaN;
   return ISO_DATE.test(text) ? isoMoment(text.toUpperCase().replace(/(\.\d{9})\d+/, '$1')) : new DateReading(text).read();
 };

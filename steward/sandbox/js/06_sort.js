@@ -1,10 +1,10 @@
-// Sorting by a comparing function, step by step as n8n's engine does it: with a function that contradicts
-// itself (`a > b`, a common mistake) what comes out depends on which pairs are asked for, and in which order.
-// The way is the well-known one: runs that are there already, short ones filled up, merged by galloping.
+// Sorts with a comparison function by the same steps as V8. With an inconsistent function (`a > b`, a common mistake),
+// the result depends on which pairs are compared and in which order. The algorithm is TimSort: it finds ordered runs,
+// extends short ones by binary insertion, and merges them with galloping.
 
 const GALLOP = 7;
 
-/** Puts `list` in order by a comparing function, below 0 for what comes first. Plain steps: this runs often. */
+/** Sorts `list` in place; `compare` returns a negative number if its first argument comes first. */
 const runSorted = (list, compare) => {
   const runs = [];
   let gallop = GALLOP;
@@ -35,7 +35,7 @@ const runSorted = (list, compare) => {
     return length;
   };
 
-  /** How many of `from[base…]` come before the key (`right`: or are its equals), looked for from `hint` on. */
+  /** Returns how many of `from[base…]` sort before the key or, if `right`, not after it; searches from `hint` on. */
   const galloped = (from, key, base, length, hint, right) => {
     const before = right ? (index) => !(compare(key, from[base + index]) < 0) : (index) => compare(from[base + index], key) < 0;
     let last = 0;
@@ -68,7 +68,7 @@ const runSorted = (list, compare) => {
     }
   };
 
-  /** The first run is the shorter: it is put aside, and both are merged from the left. */
+  /** Merges two runs from the left, with the shorter first one moved aside. */
   const mergedLow = (baseA, countA, baseB, countB) => {
     const aside = list.slice(baseA, baseA + countA);
     let [lengthA, lengthB, target, a, b] = [countA, countB, baseA, 0, baseB];
@@ -131,7 +131,7 @@ const runSorted = (list, compare) => {
     }
   };
 
-  /** The second run is the shorter: both are merged from the right. */
+  /** Merges two runs from the right, with the shorter second one moved aside. */
   const mergedHigh = (baseA, countA, baseB, countB) => {
     const aside = list.slice(baseB, baseB + countB);
     let [lengthA, lengthB, target, a, b] = [countA, countB, baseB + countB - 1, baseA + countA - 1, countB - 1];
@@ -247,15 +247,15 @@ const runSorted = (list, compare) => {
 const nativeSort = Array.prototype.sort;
 hide(Array.prototype, 'sort', function sort(compare) {
   if (typeof compare !== 'function' || !isList(this)) return nativeSort.call(this, compare);
-  const there = [];
-  for (let index = 0; index < this.length; index += 1) if (index in this) there.push(this[index]);
+  const elements = [];
+  for (let index = 0; index < this.length; index += 1) if (index in this) elements.push(this[index]);
   const count = this.length;
   const values = runSorted(
-    there.filter((value) => value !== undefined),
+    elements.filter((value) => value !== undefined),
     compare,
   );
   for (let index = 0; index < count; index += 1) {
-    if (index < there.length) this[index] = values[index];
+    if (index < elements.length) this[index] = values[index];
     else delete this[index];
   }
   return this;

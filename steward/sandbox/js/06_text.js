@@ -1,4 +1,4 @@
-// Extensions of text: offered before JavaScript's own methods of the same name.
+// Extensions of strings; they take precedence over JavaScript's own methods of the same name.
 
 const MAIL = /[a-z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)+/i;
 const HOST = '(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]';
@@ -8,7 +8,7 @@ const WHOLE_MAIL = whole(MAIL);
 const WHOLE_HOST = whole(HOST);
 const WHOLE_LINK = whole(LINK);
 
-/** Blanks and dashes become one underscore each, symbols go, letters become small. */
+/** Converts to snake case: each space or dash becomes an underscore, symbols are dropped. */
 const snaked = (text) => text.toLowerCase().replace(/[^\p{L}\p{M}\p{N}_\s-]/gu, '').trim().replace(/[\s-]/gu, '_');
 
 const numberFrom = (text, what, make) => {
@@ -22,19 +22,19 @@ const plainNumber = (text) => (text === '' ? NaN : Number(text));
 const LETTERS = { ß: 'ss', æ: 'ae', Æ: 'AE', ø: 'o', Ø: 'O', đ: 'd', Đ: 'D', ł: 'l', Ł: 'L', œ: 'oe', Œ: 'OE', þ: 'th', Þ: 'Th', ð: 'd', Ð: 'D', ı: 'i',
   '‘': "'", '’': "'", '“': '"', '”': '"', '–': '-', '…': '...', '\u00a0': ' ' };
 
-/** Every sign in plain ASCII; one that is no Latin letter is refused rather than guessed. */
+/** Replaces accented letters by ASCII; fails for a character without a known replacement. */
 const plainSigns = (text) =>
   text.normalize('NFD').replace(/\p{M}/gu, '').replace(/[^\0-\x7f]/gu, (sign) => LETTERS[sign] ?? fault(`replaceSpecialChars() does not know what “${sign}” is in plain letters. Replace it before.`));
 
 const SMALL_WORD = /\b(?:an?|and|as|at|because|but|by|en|for|if|in|neither|nor|o[fnr]|only|over|per|so|some|than|that|the|to|up|upon|vs?\.?|versus|via|when|with|without|yet)\b/i;
 
-/** Words begin with a capital; small ones between others, and those with a capital or a dot inside, stay as they are. */
+/** Converts to title case; small words in the middle, and words with a capital or a dot inside, stay unchanged. */
 const titled = (text) =>
   text.replace(/[^\s:–—-]+/g, (word, offset) => {
     const end = offset + word.length;
-    const inside = SMALL_WORD.test(word) && offset > 0 && end < text.length;
-    const named = text[end] === ':' && /\S/.test(text[end + 1] ?? 'x');
-    if (inside || named || /.[A-Z]|.\../.test(word)) return word;
+    const isInnerSmallWord = SMALL_WORD.test(word) && offset > 0 && end < text.length;
+    const isBeforeColon = text[end] === ':' && /\S/.test(text[end + 1] ?? 'x');
+    if (isInnerSmallWord || isBeforeColon || /.[A-Z]|.\../.test(word)) return word;
     return word.replace(/[A-Za-z\d\u00c0-\u00ff]/, (letter) => letter.toUpperCase());
   });
 

@@ -35,13 +35,13 @@ const booleanExtensions = {
 };
 
 const isNothing = (value) => value === null || value === undefined || value === '';
-const isHeld = (value) => typeof value === 'object' && value !== null;
-const isHollow = (value) => isHeld(value) && !Object.keys(value).length;
+const isObjectLike = (value) => typeof value === 'object' && value !== null;
+const isEmptyObject = (value) => isObjectLike(value) && !Object.keys(value).length;
 
-/** Without empty fields at any depth; a list inside becomes an object by index, as in n8n. */
+/** Removes empty fields at every depth; a nested list becomes an object keyed by index, as in n8n. */
 const compacted = (value) => {
   const result = {};
-  for (const [key, held] of Object.entries(value)) if (!isNothing(held) && !isHollow(held)) put(result, key, isHeld(held) ? compacted(held) : held);
+  for (const [key, field] of Object.entries(value)) if (!isNothing(field) && !isEmptyObject(field)) put(result, key, isObjectLike(field) ? compacted(field) : field);
   return result;
 };
 const addNew = (list, value) => (list.some((present) => same(present, value)) || list.push(value), list);
@@ -57,8 +57,8 @@ const objectsOf = (list, name) => {
   return list;
 };
 
-const distinct = (list, named) => {
-  const keys = named.flat().flatMap((key) => (typeof key === 'string' ? key.split(',').map((name) => name.trim()) : [key]));
+const distinct = (list, fieldNames) => {
+  const keys = fieldNames.flat().flatMap((key) => (typeof key === 'string' ? key.split(',').map((name) => name.trim()) : [key]));
   if (!keys.length) return list.reduce(addNew, []);
   const seen = [];
   return list.filter((value) => {
@@ -83,7 +83,7 @@ const listExtensions = {
     for (let start = 0; start < list.length; start += size) parts.push(list.slice(start, start + size));
     return parts;
   },
-  compact: (list) => list.filter((value) => !isNothing(value) && !isHollow(value)).map((value) => (isHeld(value) ? compacted(value) : value)),
+  compact: (list) => list.filter((value) => !isNothing(value) && !isEmptyObject(value)).map((value) => (isObjectLike(value) ? compacted(value) : value)),
   unique: (list, ...keys) => distinct(list, keys),
   removeDuplicates: (list, ...keys) => distinct(list, keys),
   difference: (list, other) => list.reduce((result, value) => (listOf(other, 'difference').some((candidate) => same(candidate, value)) ? result : addNew(result, value)), []),
@@ -101,7 +101,7 @@ const listExtensions = {
     if (having.some((value) => !keys.every((key) => Object.hasOwn(value, key)))) fault('pluck() of several fields needs them all in each object. Pluck one at a time, or use map().');
     return having.map((value) => keys.map((key) => value[key]));
   },
-  randomItem: (list) => list[Math.floor(mulberry() * list.length)],
+  randomItem: (list) => list[Math.floor(nextRandom() * list.length)],
   renameKeys: (list, ...names) => {
     if (!names.length || names.length % 2) fault('renameKeys() takes pairs: the old name, then the new one.');
     return list.map((value) => (isPlain(value) ? renamed(value, names) : value));
@@ -119,27 +119,27 @@ const renamed = (value, names) => {
   const result = { ...value };
   for (let index = 0; index < names.length; index += 2) {
     if (!Object.hasOwn(result, names[index])) continue;
-    const held = result[names[index]];
+    const field = result[names[index]];
     delete result[names[index]];
-    put(result, names[index + 1], held);
+    put(result, names[index + 1], field);
   }
   return result;
 };
 
-const fieldsWhere = (value, keeps) => Object.fromEntries(Object.entries(value).filter(([key, held]) => keeps(held, key)));
+const fieldsWhere = (value, keeps) => Object.fromEntries(Object.entries(value).filter(([key, field]) => keeps(field, key)));
 const needed = (text, name) => (typeof text === 'string' && text !== '' ? text : fault(`${name}() takes a text that is not empty.`));
 
 const objectExtensions = {
   isEmpty: (value) => Object.keys(value).length === 0,
   isNotEmpty: (value) => Object.keys(value).length > 0,
   hasField: (value, name) => Object.hasOwn(value, name),
-  removeField: (value, name) => fieldsWhere(value, (held, key) => key !== name),
-  removeFieldsContaining: (value, text) => fieldsWhere(value, (held) => typeof held !== 'string' || !held.includes(needed(text, 'removeFieldsContaining'))),
-  keepFieldsContaining: (value, text) => fieldsWhere(value, (held) => typeof held === 'string' && held.includes(needed(text, 'keepFieldsContaining'))),
+  removeField: (value, name) => fieldsWhere(value, (field, key) => key !== name),
+  removeFieldsContaining: (value, text) => fieldsWhere(value, (field) => typeof field !== 'string' || !field.includes(needed(text, 'removeFieldsContaining'))),
+  keepFieldsContaining: (value, text) => fieldsWhere(value, (field) => typeof field === 'string' && field.includes(needed(text, 'keepFieldsContaining'))),
   compact: (value) => compacted(value),
   keys: (value) => Object.keys(value),
   values: (value) => Object.values(value),
-  urlEncode: (value) => Object.entries(value).map(([key, held]) => `${formEncoded(key)}=${formEncoded(String(held))}`).join('&'),
+  urlEncode: (value) => Object.entries(value).map(([key, field]) => `${formEncoded(key)}=${formEncoded(String(field))}`).join('&'),
   toJsonString: (value) => JSON.stringify(value),
 };
 
@@ -155,11 +155,11 @@ const kindOf = (value) => {
   return isPlain(value) ? 'object' : 'other';
 };
 
-/** The names of extensions, each with the symbol that calls of it are rewritten to. */
+/** Maps the name of each extension to the symbol that its calls are rewritten to. */
 const $ext$ = Object.create(null);
 const MARK = 'extension ';
 
-const offer = (name) => {
+const defineExtension = (name) => {
   $ext$[name] = Symbol(MARK + name);
   Object.defineProperty(Object.prototype, $ext$[name], {
     value(...args) {
@@ -171,12 +171,12 @@ const offer = (name) => {
   });
 };
 
-/** $env of a workflow without variables: as in an n8n that keeps its environment from workflows. */
+/** Returns `$env` for a workflow without variables, as in an n8n that blocks access to its environment. */
 const closedEnvironment = (withFallback) => new Proxy({}, {
   get: (target, name) => (typeof name === 'symbol' || name === 'toJSON' || hasOwn(withFallback, `$env.${name}`) ? target[name] : fault('Variables of the machine cannot be read here. Write the value into the workflow.')),
 });
-/** The variables that a run gives below `$env` or `$vars`. One without a value is undefined where the code that reads it
- * has a fallback for it; reading any other fails, so that nothing that the import did not see is undefined unnoticed. */
+/** Returns the values of the run's variables below `$env` or `$vars`. A variable without a value is undefined if the code
+ * has a fallback for it; any other read fails, so that code does not continue with a value that the import overlooked. */
 const variablesOf = (owner, withFallback) => {
   const prefix = `${owner}.`;
   const values = Object.fromEntries(Object.entries(message.scope.variables).filter(([name]) => name.startsWith(prefix)).map(([name, value]) => [name.slice(prefix.length), value]));

@@ -1,8 +1,8 @@
-// Dates: the date library set to the run's clock and zone, and the extensions of dates.
+// Sets luxon to the run's clock and time zone, and defines the extensions of dates.
 
 const UNITS = { week: 'weekNumber', yearDayNumber: 'ordinal', dayOfYear: 'ordinal', weekday: 'weekday' };
 
-/** The library's dates of this run; zones come from the service's own table. */
+/** Sets luxon's defaults for the current message. */
 const setUpDates = () => {
   if (!luxon) return;
   luxon.Settings.resetCaches();
@@ -12,9 +12,9 @@ const setUpDates = () => {
 };
 
 if (luxon) {
-  // These hand out what the library keeps for all dates, and serve to look into it.
+  // These methods expose internal objects that luxon shares between all dates.
   for (const name of ['buildFormatParser', 'fromFormatParser', 'fromFormatExplain', 'fromStringExplain']) delete luxon.DateTime[name];
-  // Zones are kept by the library and shared by all dates.
+  // luxon caches zones and shares them between all dates.
   const zoneNamed = luxon.IANAZone.create;
   luxon.IANAZone.create = (name) => freeze(zoneNamed.call(luxon.IANAZone, name));
   luxon.IANAZone.isValidZone = (name) => typeof name === 'string' && (minutesOf(name) !== null || canonicalZone(name) !== null);
@@ -24,7 +24,7 @@ if (luxon) {
   };
 }
 
-/** What most texts of dates are, read without the library's many forms: the same moment, only sooner. */
+/** Matches the most common form of a date, which is parsed here because it is faster than luxon's parser. */
 const MOMENT = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?(?:Z|([+-])(\d\d):(\d\d))$/;
 
 const momentOf = (text) => {
@@ -47,7 +47,7 @@ if (luxon) {
 
 const asDateTime = (value) => (luxon.DateTime.isDateTime(value) ? value : luxon.DateTime.fromJSDate(value));
 
-/** Whatever a date method takes as another date. */
+/** Converts an argument of a date method to a luxon date. */
 const anyDate = (value) => {
   if (value instanceof RealDate || luxon.DateTime.isDateTime(value)) return asDateTime(value);
   if (typeof value === 'number') return luxon.DateTime.fromMillis(value);
@@ -55,7 +55,7 @@ const anyDate = (value) => {
   return fault('A date is needed here: write it as 2025-01-31.');
 };
 
-const EXCEL_DAYS = 25569; // from 1899-12-30 to 1970-01-01
+const EXCEL_DAYS = 25569; // days from 1899-12-30 to 1970-01-01
 
 const dateOfNumber = (number, format = 'ms') => {
   const sizes = { ms: 1, s: 1000, us: 0.001 };
@@ -65,7 +65,7 @@ const dateOfNumber = (number, format = 'ms') => {
 
 const READERS = ['fromISO', 'fromRFC2822', 'fromHTTP', 'fromSQL'];
 
-/** The date a text is; it keeps the zone the text names, else it is in the workflow's. */
+/** Parses a date; it keeps the zone given in the text, else it is in the workflow's zone. */
 const dateOfText = (text, format) => {
   const trimmed = text.trim();
   if (['ms', 's', 'us', 'excel'].includes(format)) return dateOfNumber(Number(trimmed), format);
@@ -83,20 +83,20 @@ const dateOfText = (text, format) => {
   return fault(`“${text.slice(0, 60)}” is no date. Write it as 2025-01-31.`);
 };
 
-const alike = (original, result) => (original instanceof RealDate ? result.toJSDate() : result);
+const inClassOf = (original, result) => (original instanceof RealDate ? result.toJSDate() : result);
 const span = (amount, unit) => (typeof amount === 'object' ? amount : { [unit]: amount });
 
-/** plus and minus with a number and a unit; with anything else the library's own. */
+/** Returns `plus` or `minus` taking a number and a unit; other arguments are passed to luxon's method. */
 const moved = (name) => (date, amount, unit = 'milliseconds') =>
-  alike(date, asDateTime(date)[name](typeof amount === 'number' ? span(amount, unit) : amount));
+  inClassOf(date, asDateTime(date)[name](typeof amount === 'number' ? span(amount, unit) : amount));
 
 EXTENSIONS.date = {
   isEmpty: () => false,
   isNotEmpty: () => true,
   plus: moved('plus'),
   minus: moved('minus'),
-  beginningOf: (date, unit = 'week') => alike(date, asDateTime(date).startOf(unit)),
-  endOfMonth: (date) => alike(date, asDateTime(date).endOf('month')),
+  beginningOf: (date, unit = 'week') => inClassOf(date, asDateTime(date).startOf(unit)),
+  endOfMonth: (date) => inClassOf(date, asDateTime(date).endOf('month')),
   extract: (date, unit = 'week') => {
     const key = String(unit).replace(/s$/, '');
     return asDateTime(date).get(UNITS[key] ?? key);
@@ -124,7 +124,7 @@ EXTENSIONS.date = {
 };
 
 for (const table of Object.values(EXTENSIONS)) {
-  for (const name of Object.keys(table)) if (!$ext$[name]) offer(name);
+  for (const name of Object.keys(table)) if (!$ext$[name]) defineExtension(name);
 }
 $ext$.$isEmpty = (value, ...args) => (value === null || value === undefined ? true : value[$ext$.isEmpty](...args));
 $ext$.$isNotEmpty = (value, ...args) => (value === null || value === undefined ? false : value[$ext$.isNotEmpty](...args));

@@ -1,8 +1,8 @@
-// The names expressions and scripts find: current item, inputs, other steps, helpers.
+// The names that expressions and scripts can use: the current item, inputs, other steps and helpers.
 
-let message = null; // the message: items, names, seen, pairs, scope, parameters
+let message = null; // the current message: items, names, seen, pairs, scope, parameters
 
-/** The content of a file, which is not there: reading it fails, and a script may set it. */
+/** Property of a file's content, which is not available: reading it fails, but a script may set it. */
 const NO_CONTENT = {
   configurable: true,
   enumerable: false,
@@ -13,14 +13,14 @@ const NO_CONTENT = {
     Object.defineProperty(this, 'data', { value, writable: true, enumerable: true, configurable: true });
   },
 };
-/** Copies of the files of an item, without their content. */
+/** Returns copies of an item's files without their content. */
 const fileViews = (files) => {
   const views = copied(files);
   for (const name of Object.keys(views)) Object.defineProperty(views[name], 'data', NO_CONTENT);
   return views;
 };
 
-/** Frozen wrappers of the items of a list, made once a message. */
+/** Frozen wrappers of the items of each list, created once per message. */
 const wrappedLists = new Map();
 const guardedLists = new Set();
 
@@ -37,11 +37,11 @@ const wrapped = (key, list, context, files) => {
   return wrappers;
 };
 
-// How values are given to an expression: as they are, where its text can change none of them; frozen, where that
-// is not known; as copies, where it says that it changes something, and to scripts.
+// How code gets values: unchanged if it cannot modify any, frozen if that is uncertain, and as copies if it modifies some.
+// Scripts always get copies.
 const [PLAIN, GUARDED, COPIED] = [0, 1, 2];
 
-/** The context of an expression: the index of its item, and how it gets access to values. */
+/** The context of an expression: the index of its item, and its access to values. */
 class ItemContext {
   constructor(item, access) {
     this.item = item;
@@ -50,10 +50,10 @@ class ItemContext {
   copyOf(item) {
     return item.binary ? { json: copied(item.json), binary: fileViews(item.binary) } : { json: copied(item.json) };
   }
-  give(items) {
+  giveItems(items) {
     return this.access === COPIED ? items.map((item) => this.copyOf(item)) : items;
   }
-  giveOne(item) {
+  giveItem(item) {
     return item && this.access === COPIED ? this.copyOf(item) : item;
   }
   get json() {
@@ -75,7 +75,7 @@ const seenStep = (name) => {
   return message.seen[key];
 };
 
-/** The items of an output of a run of a step; those named by nobody are the branch that leads here, the last run. */
+/** Returns the items at an output of a step's run; by default the last run, and the branch that leads to this step. */
 const itemsOf = (name, branch, runNumber, context) => {
   const seen = seenStep(name);
   const number = runNumber ?? seen.runs.length - 1;
@@ -85,21 +85,21 @@ const itemsOf = (name, branch, runNumber, context) => {
   return wrapped(`${name}\n${number}\n${output}`, outputs?.[output] ?? [], context, seen.files?.[number]?.[output]);
 };
 
-/** The item of a step that the item with this index came from. */
+/** Returns the item of a step that is paired with the item at this index. */
 const pairedOf = (name, item, context) => {
   const seen = seenStep(name);
-  const spots = Object.hasOwn(message.pairs, name) ? message.pairs[name] : [];
-  if (!(item in spots)) fault(`There is no item ${item} to find the one of “${name}” by.`);
-  const spot = spots[item];
-  if (spot === null) return { json: undefined };
-  if (typeof spot === 'string') fault(spot);
-  const [runIndex, output, number] = spot;
+  const sources = Object.hasOwn(message.pairs, name) ? message.pairs[name] : [];
+  if (!(item in sources)) fault(`There is no item ${item} to find the one of “${name}” by.`);
+  const source = sources[item];
+  if (source === null) return { json: undefined };
+  if (typeof source === 'string') fault(source);
+  const [runIndex, output, number] = source;
   return wrapped(`${name}\n${runIndex}\n${output}`, seen.runs[runIndex]?.[output] ?? [], context, seen.files?.[runIndex]?.[output])[number] ?? { json: undefined };
 };
 
 const numbers = ([branch, runNumber]) => [branch, runNumber].map((number) => (number === undefined || number === null ? undefined : Number(number)));
 
-/** $('X'). */
+/** `$('X')`: the items of a step. */
 class StepView {
   #name;
   #context;
@@ -108,36 +108,36 @@ class StepView {
     this.#context = context;
   }
   first(...args) {
-    return this.#context.giveOne(itemsOf(this.#name, ...numbers(args), this.#context)[0]);
+    return this.#context.giveItem(itemsOf(this.#name, ...numbers(args), this.#context)[0]);
   }
   last(...args) {
-    return this.#context.giveOne(itemsOf(this.#name, ...numbers(args), this.#context).at(-1));
+    return this.#context.giveItem(itemsOf(this.#name, ...numbers(args), this.#context).at(-1));
   }
   all(...args) {
-    return this.#context.give(itemsOf(this.#name, ...numbers(args), this.#context));
+    return this.#context.giveItems(itemsOf(this.#name, ...numbers(args), this.#context));
   }
   itemMatching(item) {
-    return this.#context.giveOne(pairedOf(this.#name, item, this.#context));
+    return this.#context.giveItem(pairedOf(this.#name, item, this.#context));
   }
   pairedItem(item = this.#context.item) {
-    return this.#context.giveOne(pairedOf(this.#name, item, this.#context));
+    return this.#context.giveItem(pairedOf(this.#name, item, this.#context));
   }
   get item() {
     if (this.#context.item === null) fault(`Which item of “${this.#name}” is meant cannot be told here. Use first(), last() or all().`);
-    return this.#context.giveOne(pairedOf(this.#name, this.#context.item, this.#context));
+    return this.#context.giveItem(pairedOf(this.#name, this.#context.item, this.#context));
   }
   get params() {
     return copied(seenStep(this.#name).params);
   }
   get context() {
-    return copied(message.seen[this.#name]?.context ?? {}); // a loop's reset may ask before the loop runs
+    return copied(message.seen[this.#name]?.context ?? {}); // an expression that resets a loop may read it before the loop runs
   }
   get isExecuted() {
     return Object.hasOwn(message.seen, this.#name);
   }
 }
 
-/** $node["X"]: the item with the same index. */
+/** `$node["X"]`: the item of a step with the same index. */
 class NodeView {
   #name;
   #context;
@@ -149,14 +149,14 @@ class NodeView {
     const items = itemsOf(this.#name, undefined, undefined, this.#context);
     const index = this.#context.item ?? 0;
     if (index >= items.length) fault(`The step “${this.#name}” has no item ${index}. Use .first(), .last() or .all().`);
-    return this.#context.giveOne(items[index]).json;
+    return this.#context.giveItem(items[index]).json;
   }
   get data() {
     return this.json;
   }
   get binary() {
     const index = this.#context.item ?? 0;
-    return this.#context.giveOne(itemsOf(this.#name, undefined, undefined, this.#context)[index])?.binary;
+    return this.#context.giveItem(itemsOf(this.#name, undefined, undefined, this.#context)[index])?.binary;
   }
   get params() {
     return copied(seenStep(this.#name).params);
@@ -177,23 +177,23 @@ const nodesView = (context) =>
 
 const inputItems = (context) => wrapped('input', message.items, context, message.files);
 
-/** $input. */
+/** `$input` of expressions. */
 class InputView {
   #context;
   constructor(context) {
     this.#context = context;
   }
   first() {
-    return this.#context.giveOne(inputItems(this.#context)[0]);
+    return this.#context.giveItem(inputItems(this.#context)[0]);
   }
   last() {
-    return this.#context.giveOne(inputItems(this.#context).at(-1));
+    return this.#context.giveItem(inputItems(this.#context).at(-1));
   }
   all() {
-    return this.#context.give(inputItems(this.#context));
+    return this.#context.giveItems(inputItems(this.#context));
   }
   get item() {
-    return this.#context.item === null ? fault('There is no single item here. Use first(), last() or all().') : this.#context.giveOne(inputItems(this.#context)[this.#context.item]);
+    return this.#context.item === null ? fault('There is no single item here. Use first(), last() or all().') : this.#context.giveItem(inputItems(this.#context)[this.#context.item]);
   }
   get params() {
     return copied(message.scope.input_params);
@@ -205,7 +205,7 @@ class InputView {
 const inputView = (context) => new InputView(context);
 
 const itemsView = (context) => (name, branch, runNumber) =>
-  name === undefined ? context.give(inputItems(context)) : context.give(itemsOf(stepNamed(name), branch, runNumber, context));
+  name === undefined ? context.giveItems(inputItems(context)) : context.giveItems(itemsOf(stepNamed(name), branch, runNumber, context));
 
 const isBlank = (value) =>
   value === undefined || value === null || value === '' || (isList(value) && !value.length) || (isPlain(value) && !Object.keys(value).length);
@@ -223,8 +223,8 @@ const helpers = {
   },
 };
 
-// The clock stands still while a message is worked on. A date keeps what it has worked out, so it cannot be frozen: who
-// might change it is given one of its own.
+// The clock does not advance during a message, so a date is created once. A luxon date caches values and thus cannot be
+// frozen: code that might modify it gets a date of its own.
 const luxonNow = (context) => (context.access === PLAIN ? (message.now_at ??= luxon.DateTime.now()) : luxon.DateTime.now());
 const luxonToday = (context) => (context.access === PLAIN ? (message.today_at ??= luxonNow(context).startOf('day')) : luxonNow(context).startOf('day'));
 const empty = () => ({});
@@ -234,7 +234,7 @@ const NOT_OF_EXECUTION = {
   resumeFormUrl: ['runs are not resumed from outside', 'Remove it, or use an event of the store.'],
   customData: ['a run keeps no data about itself', 'Remove it, or put the value into a field.'],
 };
-/** $execution, whose parts that are not here fail when they are read. */
+/** Returns `$execution`; reading one of its unavailable members fails. */
 const executionView = () => {
   const view = copied(message.scope.execution);
   for (const [member, [reason, todo]] of Object.entries(NOT_OF_EXECUTION)) {
@@ -243,12 +243,12 @@ const executionView = () => {
   return view;
 };
 
-/** Every name, with the function that returns its value in the context of an expression. */
+/** Maps every name to a function that returns its value in the context of an expression. */
 const NAMES = {
   $json: (context) => context.json,
   $data: (context) => context.json,
   $input: inputView,
-  $thisItem: (context) => context.giveOne(inputItems(context)[context.item]),
+  $thisItem: (context) => context.giveItem(inputItems(context)[context.item]),
   $itemIndex: (context) => context.item,
   $position: (context) => context.item,
   $runIndex: () => message.scope.run_index,
@@ -280,17 +280,17 @@ const NAMES = {
 for (const [name, helper] of Object.entries(helpers)) NAMES[name] = () => helper;
 NAMES.$jmesPath = NAMES.$jmespath;
 
-// What stands for things of n8n's machine, in expressions: there, and empty.
-const EMPTY_THINGS = ['process', 'require', 'fetch', 'setTimeout', 'setInterval', 'Buffer', 'alert', 'prompt', 'eval', 'Function', 'XMLHttpRequest', 'WebSocket', 'importScripts'];
+// Objects of n8n's Node.js process, which are empty objects in its expressions.
+const EMPTY_NAMES = ['process', 'require', 'fetch', 'setTimeout', 'setInterval', 'Buffer', 'alert', 'prompt', 'eval', 'Function', 'XMLHttpRequest', 'WebSocket', 'importScripts'];
 const EXPRESSION_NAMES = { ...NAMES };
-for (const name of EMPTY_THINGS) EXPRESSION_NAMES[name] = empty;
+for (const name of EMPTY_NAMES) EXPRESSION_NAMES[name] = empty;
 
-/** Starts the work on a message. */
+/** Makes a message the current one. */
 const startMessage = (text) => {
   message = parse(text);
   message.names = new Set(message.names);
   wrappedLists.clear();
   guardedLists.clear();
-  Object.assign(run, { now: message.now, zone: message.zone, dice: message.seed | 0 });
+  Object.assign(run, { now: message.now, zone: message.zone, randomState: message.seed | 0 });
   setUpDates();
 };

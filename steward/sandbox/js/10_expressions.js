@@ -1,16 +1,16 @@
-// Chunks compiled, kept by their text while the child lives, and worked out item by item.
+// Compiles chunks, caches them by their text, and evaluates templates for each item.
 
 const compiledChunks = new Map();
 const expressionNames = new Set(Object.keys(EXPRESSION_NAMES));
 
-/** A frozen function: an expression finds its own as arguments.callee, and it is called again for other items. */
+/** Returns a frozen function: an expression can reach its own by arguments.callee, and it is reused for other items. */
 const frozenFunction = (names, body) => {
   const call = new RealFunction('$ext$', ...names, body);
   freeze(call.prototype);
   return freeze(call);
 };
 
-/** The function a chunk is: its first statement's value, where it has several. Throws SyntaxError. */
+/** Compiles a chunk to a function; if it has several statements, the first one gives the value. Throws SyntaxError. */
 const functionOf = (code, tokens, names) => {
   const text = withExtensions(code, tokens, $ext$);
   if (balanced(tokens)) {
@@ -20,12 +20,12 @@ const functionOf = (code, tokens, names) => {
       if (!(error instanceof SyntaxError)) throw error;
     }
   }
-  const again = tokensOf(text);
+  const rewrittenTokens = tokensOf(text);
   frozenFunction(names, text);
-  for (const end of statementEnds(text, again)) {
+  for (const end of statementEnds(text, rewrittenTokens)) {
     const first = text.slice(0, end);
-    const inner = tokensOf(first);
-    if (!inner.length || !balanced(inner)) continue;
+    const firstTokens = tokensOf(first);
+    if (!firstTokens.length || !balanced(firstTokens)) continue;
     try {
       return frozenFunction(names, `return (${first}\n)`);
     } catch (error) {
@@ -57,7 +57,7 @@ const compiled = (code) => {
   return chunk;
 };
 
-/** The value of a chunk for an item; undefined for any error but our own. */
+/** Evaluates a chunk for an item; any error except a Fault gives undefined. */
 const valueOf = (chunk, contexts) => {
   if (chunk.problem) fault(chunk.problem);
   const context = contexts[chunk.access];
@@ -66,7 +66,7 @@ const valueOf = (chunk, contexts) => {
     if (finders.length === 1) return call($ext$, finders[0](context, withFallback));
     return call($ext$, ...finders.map((find) => find(context, withFallback)));
   } catch (error) {
-    if (run.wanted) throw error;
+    if (run.missingZones) throw error;
     if (isFatal(error) || error instanceof Fault) throw error;
     if (error instanceof TypeError && error.message.startsWith(`cannot read property '${MARK}`)) {
       const name = error.message.slice(22 + MARK.length).split("'")[0];
@@ -82,24 +82,24 @@ const textOf = (value) => {
   try {
     return String(value);
   } catch (error) {
-    if (run.wanted || isFatal(error) || error instanceof Fault) throw error;
+    if (run.missingZones || isFatal(error) || error instanceof Fault) throw error;
     return '';
   }
 };
 
-const DEEPEST = 500; // of what an expression gives: what reads it has a stack too
+const MAX_DEPTH = 500; // maximum nesting of a value, because its reader's stack is limited too
 
-/** Refuses what cannot be copied out of the engine: functions and symbols, and what is nested too deeply. */
-const mustCopy = (value, depth = 0) => {
+/** Fails for values that cannot leave the engine: functions, symbols, and values nested too deeply. */
+const checkCopyable = (value, depth = 0) => {
   if (typeof value === 'function' || typeof value === 'symbol') fault('The expression gives a function, not a value. Call it, or name a field.');
   if (typeof value !== 'object' || value === null) return;
-  if (depth > DEEPEST) fault('The expression gives a value that is nested too deeply.');
-  if (isList(value)) for (const element of value) mustCopy(element, depth + 1);
-  else if (isPlain(value)) for (const key of Object.keys(value)) mustCopy(value[key], depth + 1);
+  if (depth > MAX_DEPTH) fault('The expression gives a value that is nested too deeply.');
+  if (isList(value)) for (const element of value) checkCopyable(element, depth + 1);
+  else if (isPlain(value)) for (const key of Object.keys(value)) checkCopyable(value[key], depth + 1);
 };
 
 /** Evaluates a template for an item and adds its value to `result`, whose `odd` lists what JSON cannot express. */
-const workOut = (parts, contexts, result) => {
+const evaluateTemplate = (parts, contexts, result) => {
   const index = result.v.length;
   result.v.push(null);
   try {
@@ -111,25 +111,25 @@ const workOut = (parts, contexts, result) => {
         else result.odd.push([index, 'n', String(value)]);
       } else {
         if (value instanceof RealDate) result.odd.push([index, 'd']);
-        if (typeof value === 'object') mustCopy(value);
-        else if (typeof value === 'function' || typeof value === 'symbol') mustCopy(value);
+        if (typeof value === 'object') checkCopyable(value);
+        else if (typeof value === 'function' || typeof value === 'symbol') checkCopyable(value);
         result.v[index] = value;
       }
       return;
     }
     result.v[index] = parts.map((part) => (typeof part === 'string' ? part : textOf(valueOf(compiled(part[0]), contexts)))).join('');
   } catch (error) {
-    if (!(error instanceof Fault) || run.wanted) throw error;
+    if (!(error instanceof Fault) || run.missingZones) throw error;
     result.odd.push([index, 'f', error.message]);
   }
 };
 
-/** The JSON of the results; a value that cannot be written is replaced by a fault. */
-const answered = (templates) => {
+/** Encodes the results as JSON, with a fault in place of each value that cannot be encoded. */
+const encodedResults = (templates) => {
   try {
     return stringify(templates);
   } catch (error) {
-    if (isFatal(error) || run.wanted) throw error;
+    if (isFatal(error) || run.missingZones) throw error;
   }
   for (const result of templates) {
     result.v.forEach((value, index) => {
@@ -145,20 +145,20 @@ const answered = (templates) => {
   return stringify(templates);
 };
 
-/** Does a piece of work; where it lacks a zone, its answer says nothing and the work is done again. */
+/** Calls `act`; returns 'null' if a time zone is missing, so that the caller can load it and repeat the call. */
 const withZones = (act) => {
-  run.wanted = '';
-  const dice = run.dice;
+  run.missingZones = '';
+  const randomState = run.randomState;
   try {
     const answer = act();
-    if (!run.wanted) return answer;
+    if (!run.missingZones) return answer;
   } catch (error) {
-    if (!run.wanted) throw error;
+    if (!run.missingZones) throw error;
   }
-  run.dice = dice;
+  run.randomState = randomState;
   return 'null';
 };
-const zonesWanted = () => stringify(run.wanted);
+const missingZones = () => stringify(run.missingZones);
 
 const evaluateBlock = (from, to) =>
   withZones(() => {
@@ -166,7 +166,7 @@ const evaluateBlock = (from, to) =>
     for (let index = from; index < to; index += 1) {
       const item = message.places[index];
       const contexts = [new ItemContext(item, PLAIN), new ItemContext(item, GUARDED), new ItemContext(item, COPIED)];
-      message.templates.forEach((parts, number) => workOut(parts, contexts, results[number]));
+      message.templates.forEach((parts, number) => evaluateTemplate(parts, contexts, results[number]));
     }
-    return answered(results);
+    return encodedResults(results);
   });

@@ -1,4 +1,4 @@
-// Addresses, as the URL standard of the WHATWG writes them; names of hosts in ASCII alone.
+// URL and URLSearchParams by the WHATWG URL standard; host names must be ASCII.
 
 const encodedBy = (unescaped) => (text) => {
   let encoded = '';
@@ -99,7 +99,7 @@ class AddressParameters {
 const PORTS = { 'http:': '80', 'https:': '443', 'ftp:': '21', 'ws:': '80', 'wss:': '443' };
 const invalidAddress = () => Object.assign(new TypeError('Invalid URL'), { code: 'ERR_INVALID_URL' });
 
-/** The path without its dot segments. */
+/** Removes the dot segments of a path. */
 const resolvedPath = (path) => {
   const segments = [];
   const parts = path.split('/').slice(1);
@@ -112,7 +112,7 @@ const resolvedPath = (path) => {
   return `/${segments.join('/')}`;
 };
 
-/** A host whose last part is a number is an IPv4 address, in any of the ways to write one. */
+/** Returns a host; if its last label is a number, it is an IPv4 address, whose parts may be octal or hexadecimal. */
 const addressOf = (host) => {
   const labels = host.replace(/\.$/, '').split('.');
   if (!/^(?:\d+|0x[\da-f]*)$/.test(labels.at(-1))) return host;
@@ -134,7 +134,7 @@ const hostOf = (text, special) => {
   return special ? addressOf(host) : host;
 };
 
-/** The parts of an address; a relative one is taken from the parts of its base. */
+/** Returns the parts of a URL; a relative one is resolved against the parts of its base. */
 const partsOf = (address, base) => {
   const text = address.replace(/^[\0-\x20]+|[\0-\x20]+$/g, '').replace(/[\t\n\r]/g, '');
   const [, beforeFragment, fragment] = /^([^#]*)(#.*)?$/s.exec(text);
@@ -199,7 +199,7 @@ class Address {
     try {
       this.#parts = partsOf(writtenAddress({ ...this.#parts, [name]: value }));
     } catch (error) {
-      if (isFatal(error)) throw error; // an invalid part is not taken
+      if (isFatal(error)) throw error; // an invalid value leaves the part unchanged
     }
   }
   get searchParams() {

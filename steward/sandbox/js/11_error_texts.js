@@ -1,6 +1,6 @@
-// The texts of JavaScript's own errors, as Node.js words them: scripts put what they catch into fields of items.
+// Gives JavaScript's own errors the messages of Node.js, since scripts put the messages of caught errors into fields.
 
-// Texts of the engine, each with the text that Node.js has: a text, or a function of the match and of where it was thrown.
+// QuickJS's messages with the message of Node.js: a text, or a function of the match and of the place of the error.
 const ERROR_TEXTS = [
   [/^cannot read property 'Symbol\.iterator' of (null|undefined)$/, ([, value], place) => notIterable(value, place)],
   [/^cannot read property '(.*)' of (null|undefined)$/s, ([, name, value]) => `Cannot read properties of ${value} (reading '${name}')`],
@@ -26,13 +26,13 @@ const notIterable = (value, place) => {
 };
 const withCode = (code, rest) => (code === null ? null : `${code} ${rest}`);
 
-/** Where an error was thrown: a token of the script that the engine compiled. */
+/** The place at which an error was thrown: a token of the compiled script. */
 class ThrownPlace {
   constructor(tokens, index) {
     this.tokens = tokens;
     this.index = index;
   }
-  /** The text of one part of a chain, with the index of the token behind it; null where Node.js words it otherwise. */
+  /** Returns the text of one link of a chain and the index after it; null if Node.js would print it differently. */
   part(index) {
     const { kind, text, partner } = this.tokens[index];
     if (kind === 'word' || text === '.' || text === '?.') return [text, index + 1];
@@ -43,7 +43,7 @@ class ThrownPlace {
     if (inner.kind === 'text') return [`.${inner.text.slice(1, -1)}`, partner + 1];
     return inner.kind === 'word' || inner.kind === 'number' ? [`[${inner.text}]`, partner + 1] : null;
   }
-  /** The code from a token to one behind it, as Node.js quotes it; null where it would word it otherwise. */
+  /** Returns the code of the tokens from `from` to `to` as Node.js quotes it; null if it would print it differently. */
   quoted(from, to) {
     let code = '';
     for (let index = from; index < to; ) {
@@ -54,7 +54,7 @@ class ThrownPlace {
     }
     return code || null;
   }
-  /** The brackets of the calls that the place may belong to: the engine names what it read last, which may be an argument. */
+  /** Returns the opening brackets of the calls that may have failed; QuickJS may report an argument of the call. */
   calls() {
     let end = this.index + 1;
     while (this.tokens[end]?.text === '[' && this.tokens[end].partner > end) end = this.tokens[end].partner + 1;
@@ -73,7 +73,7 @@ class ThrownPlace {
     }
     return calls;
   }
-  /** What is said of the callee of a call, null where it is not a chain of names or may be one of several. */
+  /** Returns the message about a call's callee; null if that is no chain of names or if several calls may have failed. */
   called() {
     const calls = this.calls();
     if (calls.length !== 1) return null;
@@ -84,27 +84,27 @@ class ThrownPlace {
     const code = this.quoted(start, calls[0]);
     return code === null || (made && code.includes('(')) ? null : `${code} is not a ${made ? 'constructor' : 'function'}`;
   }
-  /** Whether a variable is assigned here, and not a member. */
+  /** Returns whether the statement assigns a variable and not a member. */
   assignsVariable() {
     return !'.['.includes(this.tokens[this.index + 1]?.text ?? '.');
   }
-  /** The chain of names that is iterated here, null where the expression is another one. */
+  /** Returns the code of the chain that is iterated; null for any other expression. */
   expression() {
     let start = this.index;
     if (this.tokens[start - 1]?.text === '.') start = operandOf(this.tokens, start - 1);
     const [pattern, before] = [this.tokens[start - 2]?.text, this.tokens[start - 1]?.text];
     const isIterated = before === '...' || (before === 'of' && !']}'.includes(pattern));
-    if (this.tokens[start]?.kind !== 'word' || !isIterated) return null; // the engine names what it read last
+    if (this.tokens[start]?.kind !== 'word' || !isIterated) return null; // QuickJS reported another token
     let end = this.index + 1;
     while ('.?.'.includes(this.tokens[end]?.text || 'x') || this.tokens[end - 1].text.endsWith('.') || (this.tokens[end]?.partner > end && '[('.includes(this.tokens[end].text))) {
       end = this.tokens[end].partner > end ? this.tokens[end].partner + 1 : end + 1;
     }
-    return /^[)\];,]?$/.test(this.tokens[end]?.text ?? '') ? this.quoted(start, end)?.replaceAll('(...)', '') ?? null : null; // Node.js leaves calls out here
+    return /^[)\];,]?$/.test(this.tokens[end]?.text ?? '') ? this.quoted(start, end)?.replaceAll('(...)', '') ?? null : null; // Node.js omits calls in this message
   }
 }
 const NO_PLACE = { called: () => null, expression: () => null, assignsVariable: () => false, native: '' };
 
-/** Where in a compiled script an error was thrown, as far as the first lines of its stack say. */
+/** Returns the place at which an error was thrown, from the first line of its stack. */
 const placeOf = (script, error) => {
   const first = `${error.stack ?? ''}`.split('\n', 1)[0];
   const native = /^ *at (\w+) \(native\)$/.exec(first);
@@ -115,7 +115,7 @@ const placeOf = (script, error) => {
   return script.places.get(match[0]);
 };
 
-/** Where in a text a number of bytes of UTF-8 behind a position ends, which is how the engine counts columns. */
+/** Returns the position that lies a number of UTF-8 bytes after `from`; QuickJS counts columns in bytes. */
 const positionOf = (code, from, bytes) => {
   let position = Math.max(from, 0);
   let left = bytes + Math.min(from, 0);
@@ -139,12 +139,12 @@ const placeAt = (script, at) => {
 
 const ENGINE_ERRORS = [TypeError, RangeError, ReferenceError, SyntaxError, URIError].map((kind) => kind.prototype);
 
-/** Errors that scripts make themselves: they keep their texts. */
+/** Errors that scripts create themselves; their messages stay unchanged. */
 const scriptErrors = new WeakSet();
 const { captureStackTrace } = Error;
 const scriptError = (kind, args, newTarget, trap) => {
   const error = construct(kind, args, newTarget);
-  captureStackTrace(error, trap); // without the calls here
+  captureStackTrace(error, trap); // leaves this function out of the stack
   scriptErrors.add(error);
   return error;
 };
@@ -166,8 +166,8 @@ hide(String.prototype, 'repeat', function repeatText(count) {
 });
 Object.defineProperty(String.prototype.repeat, 'name', { value: 'repeat' });
 
-/** Gives an error of the engine the text that Node.js has for it, and returns the error. */
-const worded = (script, error) => {
+/** Replaces the message of a QuickJS error by that of Node.js; returns the error. */
+const reworded = (script, error) => {
   if (!(error instanceof Error) || scriptErrors.has(error) || !ENGINE_ERRORS.includes(getPrototypeOf(error)) || !hasOwn(error, 'message')) return error;
   const { message: engineText } = error;
   let nodeText = error instanceof URIError && error.stack?.includes('(native)') ? MALFORMED_ADDRESS : null;
@@ -182,9 +182,9 @@ const worded = (script, error) => {
 const WORDED = '$worded$';
 const CAUGHT = '$caught$';
 
-/** A script whose catch clauses word what they catch, with its tokens and where its lines begin; `opening`: how many
- * characters stand before it on its first line. */
-const scriptWording = (text, tokens, opening) => {
+/** Returns a script whose catch clauses reword the errors they catch, with its tokens and line starts. `opening` is the
+ * number of characters before the script on its first line. */
+const rewordedScript = (text, tokens, opening) => {
   let code = '';
   let from = 0;
   tokens.forEach((token, index) => {
@@ -192,24 +192,24 @@ const scriptWording = (text, tokens, opening) => {
     const parts = tokens[index + 2];
     if (token.kind !== 'word' || token.text !== 'catch' || isMember(tokens, index) || open?.text !== '(' || tokens[open.partner + 1]?.text !== '{') return;
     const [close, body] = [tokens[open.partner], tokens[open.partner + 1]];
-    if (parts === close || close !== tokens[(parts.partner ?? index + 2) + 1]) return; // a method of that name
+    if (parts === close || close !== tokens[(parts.partner ?? index + 2) + 1]) return; // a method called `catch`
     if (parts.kind === 'word') code += `${text.slice(from, body.at + 1)}${WORDED}(${parts.text});`;
     else code += `${text.slice(from, open.at + 1)}${CAUGHT}${text.slice(close.at, body.at + 1)}let ${text.slice(open.at + 1, close.at)} = ${WORDED}(${CAUGHT});`;
     from = body.at + 1;
   });
   code += text.slice(from);
-  let rest = null;
+  let positions = null;
   return {
     code,
-    places: new Map(), // found once, since a loop throws many times at one place
+    places: new Map(), // cached, since a loop may throw at one place many times
     get lines() {
-      return this.rest.lines;
+      return this.positions.lines;
     },
     get tokens() {
-      return this.rest.tokens;
+      return this.positions.tokens;
     },
-    get rest() {
-      return (rest ??= { tokens: tokensOf(code), lines: [-opening, ...Array.from(code.matchAll(/\n/g), (match) => match.index + 1)] });
+    get positions() {
+      return (positions ??= { tokens: tokensOf(code), lines: [-opening, ...Array.from(code.matchAll(/\n/g), (match) => match.index + 1)] });
     },
   };
 };

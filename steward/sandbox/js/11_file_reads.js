@@ -1,6 +1,6 @@
-// Finds reads of the content of a file before anything runs, by following names back to the values assigned to them.
+// Finds reads of a file's content before anything runs, by tracing variables back to the values assigned to them.
 
-/** The index behind the member access that begins here, such as `.a`, `?.a` or `["a"]`; -1 where none begins. */
+/** Returns the index after the member access that begins here, such as `.a`, `?.a` or `["a"]`, or -1. */
 const behindMember = (tokens, index) => {
   const dotted = tokens[index]?.text === '.' || tokens[index]?.text === '?.';
   if (dotted && tokens[index + 1]?.kind === 'word') return index + 2;
@@ -8,12 +8,12 @@ const behindMember = (tokens, index) => {
   return tokens[opening]?.text === '[' ? behindBracket(tokens, opening) : -1;
 };
 
-/** The index behind the bracket that closes the one here; -1 where none does. */
+/** Returns the index after the bracket that matches this one, or -1. */
 const behindBracket = (tokens, opening) => (tokens[opening].partner ?? -2) + 1;
 
-const MAX_LINKS = 30; // names, dots and brackets of a chain that are looked at
-/** The member chain that ends before this index: where it begins, and its names from the last on, such as `json` and
- * `items` of `items[0].json`. */
+const MAX_LINKS = 30; // maximum number of names, dots and brackets of a chain that are examined
+/** Returns the start of the member chain that ends before this index, and its names from last to first, such as `json`
+ * and `items` of `items[0].json`. */
 const chainBefore = (tokens, end) => {
   const names = [];
   let index = end - 1;
@@ -33,7 +33,7 @@ const chainBefore = (tokens, end) => {
   return { begin: index, names };
 };
 
-/** The index behind the member chain, with its calls, that begins here. */
+/** Returns the index after the member chain, including its calls, that begins here. */
 const behindChain = (tokens, begin) => {
   let end = begin + 1;
   for (let links = 0; links < MAX_LINKS; links += 1) {
@@ -44,7 +44,7 @@ const behindChain = (tokens, begin) => {
   return end;
 };
 
-/** The bracket that opens the pattern whose last bracket is here, as in `const { item } = …`; -1 where none does. */
+/** Returns the opening bracket of the destructuring pattern that closes here, as in `const { item } = …`, or -1. */
 const patternOpening = (tokens, close) => {
   const { kind, text, partner = -1 } = tokens[close] ?? {};
   if (kind !== 'sign' || partner < 0 || partner > close) return -1;
@@ -53,8 +53,8 @@ const patternOpening = (tokens, close) => {
   return text === '}' || (text === ']' && !isIndex) ? partner : -1;
 };
 
-/** The chains assigned to each name of a text: those of `x = …`, of `for (const x of …)` and, for a parameter, the one
- * whose method takes the function. A chain that is not known, such as that of a name in a pattern, is null. */
+/** Returns the chains assigned to each variable: by `x = …`, by `for (const x of …)` or, for a parameter of a callback,
+ * the chain whose method calls it. An unknown chain, as for a name in a pattern, is null. */
 const assignedChains = (tokens) => {
   const chainsByName = new Map();
   const addChain = (name, chain) => (chainsByName.has(name) ? chainsByName.get(name).push(chain) : chainsByName.set(name, [chain]));
@@ -90,18 +90,18 @@ const assignedChains = (tokens) => {
 
 const EXPRESSION_ITEMS = new Set(['$input', '$thisItem', '$items', '$', '$node', '$item']);
 const SCRIPT_ITEMS = new Set([...EXPRESSION_ITEMS, 'items', 'item']);
-// Behind them stand fields of an item, or values that a script made.
+// What follows these members is a field of an item, or a value that a script computed.
 const NO_ITEM = new Set(['json', 'data', 'binary', 'map', 'flatMap', 'reduce', 'params', 'context']);
 
-const MAX_NAMES = 50; // that are followed from one to the next
-/** Returns what says whether a chain is of an item or a list of items; `roots`: names of such unless the text assigns
- * them something else. */
+const MAX_NAMES = 50; // maximum length of a trail of variables
+/** Returns a predicate for chains that lead to an item or a list of items; `roots` are the names that hold items unless
+ * the code assigns them something else. */
 const itemChains = (tokens, roots) => {
   const chainsByName = assignedChains(tokens);
   const isItemByName = new Map();
   const isItemName = (name, depth) => {
     if (!isItemByName.has(name)) {
-      isItemByName.set(name, true); // where it is assigned to itself
+      isItemByName.set(name, true); // ends the recursion if it is assigned to itself
       isItemByName.set(name, chainsByName.has(name) ? chainsByName.get(name).every((chain) => isItemChain(chain, depth + 1)) : roots.has(name));
     }
     return isItemByName.get(name);
@@ -115,18 +115,18 @@ const itemChains = (tokens, roots) => {
   return isItemChain;
 };
 
-/** Returns whether the member access that ends before this index names `data`: `.data` or `["data"]`, but not `[data]`. */
+/** Returns whether the member access before this index is `.data` or `["data"]`, but not `[data]`. */
 const isData = (tokens, end) => {
   const { text, partner } = tokens[end - 1];
   if (text !== ']') return text === 'data';
   return partner === end - 3 && tokens[end - 2].kind !== 'word' && tokens[end - 2].text.slice(1, -1) === 'data';
 };
-const NO_ITEM_MODES = new Set(['flow', 'function_item']); // flow has no files, and an item of function_item is its fields
+const NO_ITEM_MODES = new Set(['flow', 'function_item']); // flow has no files, and an item of function_item is just its fields
 
 const isWrite = (tokens, index) => /^(?:=(?!=)|\?\?=|\|\|=)/.test(tokens.slice(index, index + 3).map((token) => token.text).join(''));
 
-/** Reads of the content of a file, which fail when they run; a script may give a file content. */
-const fileContents = (code, tokens, roots) => {
+/** Returns an error for each read of a file's content, which would fail at run time; writing it is allowed. */
+const contentReads = (code, tokens, roots) => {
   let isItemChain = null;
   return tokens.flatMap((token, index) => {
     const isOfItem = token.text === 'binary' && isMember(tokens, index);

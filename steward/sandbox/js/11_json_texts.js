@@ -1,9 +1,9 @@
-// What is said of a text that is no JSON, as Node.js words it.
+// Gives errors of JSON.parse the messages of Node.js.
 
 const isDigit = (sign) => sign >= '0' && sign <= '9';
 const [BLANKS, DIGITS, PLAIN_SIGNS] = [/[ \t\n\r]*/y, /[0-9]*/y, /[^"\\\0-\x1f]*/y];
 
-/** Scans JSON text up to its first error; `what` says what kind of error stands at `at`. */
+/** Scans JSON text up to its first error; `what` is the kind of error and `at` its position. */
 class JsonScan {
   constructor(text) {
     this.text = text;
@@ -27,9 +27,9 @@ class JsonScan {
     this.stop(sign === undefined ? 'end' : '');
   }
   take(sign) {
-    const taken = this.text[this.at] === sign;
-    if (taken) this.at += 1;
-    return taken;
+    const matches = this.text[this.at] === sign;
+    if (matches) this.at += 1;
+    return matches;
   }
   digits() {
     const from = this.at;
@@ -78,7 +78,7 @@ class JsonScan {
     if (first) this.stop("Expected ':' after property name in JSON");
     this.unexpected();
   }
-  /** Reads what has no parts, or the beginning of what has some; returns the sign that closes that. */
+  /** Reads a simple value, or the opening of a list or object; returns the closing character, or '' for a simple value. */
   value() {
     this.blanks();
     const sign = this.text[this.at];
@@ -94,7 +94,7 @@ class JsonScan {
     else this.unexpected();
     return '';
   }
-  /** Reads on after a value; returns whether another follows. */
+  /** Reads on after a value; returns whether another value follows. */
   after(open) {
     for (;;) {
       this.blanks();
@@ -143,7 +143,7 @@ class JsonError extends Error {
 }
 
 const NO_JSON = new Set(['undefined', 'NaN', 'Infinity', '[object Object]']);
-const CONTEXT = 10; // characters of a text that are quoted on either side of an error
+const CONTEXT = 10; // number of characters quoted on either side of an error
 
 const quotedAround = (text, at) => {
   if (text.length <= 2 * CONTEXT) return `"${text}"`;
@@ -151,7 +151,7 @@ const quotedAround = (text, at) => {
   return `${from >= 0 ? '...' : ''}"${text.slice(Math.max(from, 0), to)}"${to < text.length ? '...' : ''}`;
 };
 
-/** What is said of a text that is no JSON. */
+/** Returns the message of Node.js for invalid JSON, or '' if the text is valid. */
 const jsonErrorText = (text) => {
   try {
     new JsonScan(text).all();

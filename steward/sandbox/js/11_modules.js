@@ -1,9 +1,9 @@
-// What code steps of n8n may load, and what stands beside the language there: bytes, addresses, modules.
+// Modules and globals of Node.js that n8n's code steps can use: Buffer, crypto, URLs, query strings and formats.
 
 const LATIN = new Set(['latin1', 'binary', 'ascii']);
 const invalidCharacter = (message) => Object.defineProperty(new Error(message), 'name', { value: 'InvalidCharacterError' });
 
-/** The text of a base64 text, which must be one. */
+/** Decodes Base64 like `atob`. Throws InvalidCharacterError. */
 const decodedStrictly = (text) => {
   let letters = String(text).replace(/[\t\n\f\r ]/g, '');
   if (letters.length % 4 === 0 && letters.endsWith('=')) letters = letters.slice(0, letters.endsWith('==') ? -2 : -1);
@@ -32,11 +32,11 @@ const receivedText = (value) => {
   return typeof value === 'object' ? `an instance of ${value.constructor?.name ?? 'Object'}` : typeof value === 'function' ? `function ${value.name}` : `type ${typeof value} (${String(value)})`;
 };
 
-/** Bytes as scripts know them: texts in UTF-8, base64 and hexadecimal. */
+/** `Buffer`: bytes with conversions from and to text, Base64 and hexadecimal. */
 class Bytes extends Uint8Array {
   static from(value, form = 'utf8', length = undefined) {
-    if (value instanceof ArrayBuffer) return new Bytes(value, form === 'utf8' ? 0 : form, length); // the same memory
-    if (value?.type === 'Buffer' && isList(value.data)) return super.from.call(this, value.data); // as toJSON() writes it
+    if (value instanceof ArrayBuffer) return new Bytes(value, form === 'utf8' ? 0 : form, length); // shares the memory, as in Node.js
+    if (value?.type === 'Buffer' && isList(value.data)) return super.from.call(this, value.data); // the output of toJSON()
     if (typeof value !== 'string') {
       if (typeof value !== 'object' || value === null || value.length === undefined) throw new TypeError(`${NO_BYTES} Received ${receivedText(value)}`);
       return super.from.call(this, value);
@@ -107,8 +107,8 @@ const keyBytes = (key) => (typeof key === 'string' ? utf8(key) : [...key]);
 const cryptoView = {
   createHash: (name) => gathering(hashNamed(name)),
   createHmac: (name, key) => gathering((bytes) => hmac(name, keyBytes(key), bytes)),
-  randomUUID: () => 'xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx'.replace(/[xy]/g, (sign) => Math.floor(sign === 'x' ? mulberry() * 16 : 8 + mulberry() * 4).toString(16)),
-  randomInt: (min, max) => (max === undefined ? Math.floor(mulberry() * min) : min + Math.floor(mulberry() * (max - min))),
+  randomUUID: () => 'xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx'.replace(/[xy]/g, (sign) => Math.floor(sign === 'x' ? nextRandom() * 16 : 8 + nextRandom() * 4).toString(16)),
+  randomInt: (min, max) => (max === undefined ? Math.floor(nextRandom() * min) : min + Math.floor(nextRandom() * (max - min))),
 };
 
 class TextEncoderView {
@@ -158,7 +158,7 @@ const queryView = {
 queryView.encode = queryView.stringify;
 queryView.decode = queryView.parse;
 
-/** Text with %s, %d, %i, %f, %j and %% filled in; what is left over stands behind it. */
+/** `util.format`: fills in %s, %d, %i, %f, %j and %%; further values are appended. */
 const formatted = (first, ...values) => {
   if (typeof first !== 'string') return [first, ...values].map(displayText).join(' ');
   if (!values.length) return first;
@@ -190,7 +190,7 @@ const MODULES = {
   luxon: () => luxon,
 };
 
-/** A module by its name, with `node:` before it or not. */
+/** Returns a module by its name, with or without the prefix `node:`. */
 const requireModule = (name) => {
   const key = String(name).replace(/^node:/, '');
   if (!Object.hasOwn(MODULES, key)) throw new Error(`Cannot find module '${key}'`);

@@ -1,4 +1,4 @@
-// Code steps: what scripts find, how they are called, and what counts as items.
+// Runs code steps: the names that scripts can use, how they are called, and how results become items.
 
 const LOG_LINES = 200;
 const logged = [];
@@ -22,10 +22,10 @@ const refuseClone = (value) => {
   const error = new Error(`${String(value)} could not be cloned.`);
   throw Object.defineProperty(error, 'name', { value: 'DataCloneError', configurable: true });
 };
-/** The error an error becomes as a copy: of its kind, with its text. */
+/** Returns a copy of an error with its class, message and cause, like structuredClone. */
 const clonedError = (error) => Object.assign(new ({ EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError }[error.name] ?? Error)(error.message), hasOwn(error, 'cause') && { cause: error.cause });
 
-/** A copy that shares nothing with `value`, whatever it holds; `copies` has what is copied already. */
+/** Returns a deep copy of any value, like structuredClone; `copies` maps what is already copied. */
 const structured = (value, copies = new Map()) => {
   if (typeof value === 'function' || typeof value === 'symbol') refuseClone(value);
   if (typeof value !== 'object' || value === null) return value;
@@ -40,12 +40,12 @@ const structured = (value, copies = new Map()) => {
   if (value instanceof Promise || value instanceof WeakMap || value instanceof WeakSet) refuseClone(value);
   if (value instanceof Map) {
     const copy = keep(new Map());
-    for (const [key, held] of value) copy.set(structured(key, copies), structured(held, copies));
+    for (const [key, member] of value) copy.set(structured(key, copies), structured(member, copies));
     return copy;
   }
   if (value instanceof Set) {
     const copy = keep(new Set());
-    for (const held of value) copy.add(structured(held, copies));
+    for (const member of value) copy.add(structured(member, copies));
     return copy;
   }
   const copy = keep(isList(value) ? new Array(value.length) : {});
@@ -53,7 +53,7 @@ const structured = (value, copies = new Map()) => {
   return copy;
 };
 
-const THINGS = {
+const SCRIPT_GLOBALS = {
   console: () => consoleView,
   Buffer: () => Bytes,
   crypto: () => cryptoView,
@@ -69,7 +69,7 @@ const THINGS = {
   TextDecoder: () => TextDecoderView,
 };
 
-/** The items for a script: copies of its own, each with its index. */
+/** Returns copies of the input items for a script, each with its index. */
 const scriptItems = () => message.items.map((json, item) => ({ json: copied(json), ...(message.files?.[item] && { binary: fileViews(message.files[item]) }), pairedItem: { item } }));
 
 const scriptInput = (items, index) => ({
@@ -89,24 +89,24 @@ const scriptInput = (items, index) => ({
 
 const { $json: noJson, $data: noData, $input: noInput, $thisItem: noItem, $itemIndex: noIndex, $position: noPosition, $binary: noBinary, ...SHARED } = NAMES;
 
-/** What a workflow keeps from run to run: of the whole workflow, or of the step. Scripts change the object itself. */
+/** Returns the static data of the workflow ('global') or the step ('node'); a script modifies the object itself. */
 const staticData = (kind) => {
   if (kind !== 'global' && kind !== 'node') throw new Error('Static data is that of “global” or of “node”.');
   return (message.static ??= { global: {}, node: {} })[kind];
 };
-/** The name it has in scripts of a mode. */
+/** The name of the function for static data by mode. */
 const STATIC_NAMES = { all: '$getWorkflowStaticData', each: '$getWorkflowStaticData', function: 'getWorkflowStaticData', function_item: 'getWorkflowStaticData' };
 
-/** The names of a mode, each with a function of (items, index, withFallback) that returns its value. */
+/** Returns the names that scripts of a mode can use, each with a function of (items, index, withFallback). */
 const namesOf = (mode) => {
   const names = {};
   if (mode in STATIC_NAMES) names[STATIC_NAMES[mode]] = () => staticData;
-  for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, index, withFallback) => find(new ItemContext(index, COPIED), withFallback);
+  for (const [name, find] of Object.entries({ ...SHARED, ...SCRIPT_GLOBALS })) names[name] = (items, index, withFallback) => find(new ItemContext(index, COPIED), withFallback);
   names.$input = scriptInput;
   const itemNames = { $json: (items, index) => items[index]?.json, $binary: (items, index) => items[index]?.binary ?? {}, $itemIndex: (items, index) => index ?? 0 };
   if (mode === 'all' || mode === 'function') return { ...names, ...itemNames, items: (items) => items };
   if (mode === 'each') return { ...names, ...itemNames, item: (items, index) => items[index] };
-  // Scripts of one item see its fields alone; its files stay with it unless it sets others.
+  // In mode function_item `item` is only the fields; its files stay unless the script sets others.
   const getBinaryData = (items, index) => () => items[index].binary;
   const setBinaryData = (items, index) => (binary) => {
     items[index].binary = binary;
@@ -116,30 +116,30 @@ const namesOf = (mode) => {
 
 const awaits = (tokens) => tokens.some((token) => token.kind === 'word' && token.text === 'await');
 
-let wording = null; // the script that runs, with the texts of its errors
-const wordIt = (error) => worded(wording, error);
+let runningScript = null; // the running script, with what is needed to reword its errors
+const rewordError = (error) => reworded(runningScript, error);
 
-/** A script's function of (items, index); its body begins on line 3 of what the engine compiles. It is a function
- * within the one that has the names, since scripts declare names of their own over them: `const items = …`. */
+/** Compiles a script to a function of (items, index); its body begins on line 3 of the compiled code. It is nested in the
+ * function that declares the names, because scripts may redeclare them: `const items = …`. */
 const scriptOf = (text, names) => {
   const tokens = tokensOf(text);
   const used = namesUsed(tokens, new Set(Object.keys(names)));
   const opening = `return (${awaits(tokens) ? 'async ' : ''}function () {`;
   const withFallback = fallbacksOf(tokens);
-  wording = scriptWording(text, tokens, opening.length);
-  const call = new RealFunction(...used, WORDED, `${opening}${wording.code}\n}).call(this);`);
+  runningScript = rewordedScript(text, tokens, opening.length);
+  const call = new RealFunction(...used, WORDED, `${opening}${runningScript.code}\n}).call(this);`);
   return (items, index) => {
     const values = [];
     for (let position = 0; position < used.length; position += 1) values[position] = names[used[position]](items, index, withFallback);
-    values[used.length] = wordIt;
+    values[used.length] = rewordError;
     return apply(call, {}, values);
   };
 };
 
-/** Lines of what is compiled before any script; those of a script begin again (javascript.py). */
+/** Line numbers from here on belong to the engine's own code, which javascript.py pads; scripts start at line 1. */
 const OWN_LINES = 100000;
 
-/** The words of an error, with the line of the script it was thrown at. */
+/** Returns the message of an error with the script's line number. */
 const wordsOf = (error) => {
   try {
     return `${wordsWithLine(error)}`;
@@ -152,14 +152,15 @@ const wordsWithLine = (error) => {
   if (!(error instanceof Error)) return `The script threw ${displayText(error)}.`;
   const lines = [...(error.stack ?? '').matchAll(/\(<input>:(\d+)/g)].map((match) => Number(match[1]));
   const line = error instanceof NotItems || error instanceof SyntaxError ? undefined : lines.find((candidate) => candidate > 2 && candidate < OWN_LINES);
-  if (wording) worded(wording, error);
+  if (runningScript) reworded(runningScript, error);
   const words = error.message || error.name;
   return line === undefined ? words : `${words} [line ${line - 2}]`;
 };
 
-// What writes itself as something else, as a date does, is no object of JSON.
+// An object with toJSON, such as a date, is encoded as something else and is therefore not an object of JSON.
 const isObject = (value) => typeof value === 'object' && value !== null && !isList(value) && typeof value.toJSON !== 'function';
-// What follows runs after a script, which may have replaced whatever is looked up: loops and captured functions alone.
+// The following functions run after a script, which may have replaced built-in methods: they use only loops and functions
+// captured earlier.
 const pairsOf = (paired) => {
   if (paired === undefined || paired === null) return null;
   const list = isList(paired) ? paired : [paired];
@@ -178,7 +179,7 @@ const ITEM_KEYS = { __proto__: null, json: true, binary: true, pairedItem: true,
 
 const isWhole = (value) => value !== null && value !== undefined && hasOwn(value, 'json');
 
-/** One item of what a script returned; `whole`: it has its fields in “json”. Throws NotItems. */
+/** Converts a value that a script returned to an item; with `whole`, its fields are in “json”. Throws NotItems. */
 const itemOf = (value, index, whole = isWhole(value)) => {
   if (!isObject(value)) throw new NotItems('The script must return items: a list of objects, or one object.');
   if (!whole) return { json: value, paired: null };
@@ -204,7 +205,7 @@ const itemsReturned = (value) => {
 
 const once = async (text, mode) => {
   const items = scriptItems();
-  // What asks for one item is given the first, as published scripts that run once for all rely on.
+  // Names of a single item refer to the first one, which many published scripts that run once for all items rely on.
   let value = scriptOf(text, namesOf(mode))(items, items.length ? 0 : null);
   if (typeof value?.then === 'function') value = await value;
   return itemsReturned(value);
@@ -224,14 +225,14 @@ const oneByOne = async (text, mode) => {
       item.paired ??= [index];
       results[results.length] = item;
     } catch (error) {
-      if (run.wanted || isFatal(error)) throw error;
+      if (run.missingZones || isFatal(error)) throw error;
       results[results.length] = { json: {}, paired: [index], error: wordsOf(error) };
     }
   }
   return results;
 };
 
-/** export default function main(input) { … }: its value for the input. */
+/** Runs code of Shopify Flow, `export default function main(input) { … }`, and returns its result. */
 const flow = async (text) => {
   const tokens = tokensOf(text);
   let code = '';
@@ -256,36 +257,36 @@ const ordered = async (text) => {
   return places.sort((first, other) => Number(compare([items[first], items[other]], null)) || 0);
 };
 
-const WAYS = { all: once, function: once, each: oneByOne, function_item: oneByOne, flow, order: ordered };
-let ended = null;
+const RUNNERS = { all: once, function: once, each: oneByOne, function_item: oneByOne, flow, order: ordered };
+let outcome = null;
 
 const settle = async (mode, text) => {
   try {
-    const value = await WAYS[mode](text, mode);
-    ended = { thrown: false, value };
+    const value = await RUNNERS[mode](text, mode);
+    outcome = { thrown: false, value };
   } catch (error) {
-    ended = { thrown: true, error };
+    outcome = { thrown: true, error };
   }
 };
 
-/** Starts a script; its answer is fetched by scriptEnd when no job is left. */
+/** Starts a script; call scriptEnd once no pending job is left. */
 const scriptStart = (mode, text) => {
-  ended = null;
+  outcome = null;
   logged.length = 0;
-  run.wanted = '';
-  run.dice = message.seed | 0;
+  run.missingZones = '';
+  run.randomState = message.seed | 0;
   settle(mode, text);
 };
 
-/** How the script ended: done, failed (it threw), refused (what it returned is no answer), or nothing while it
- * lacks a zone. What there is to tell of it is fetched by scriptAnswer, as JSON. */
+/** Returns how the script ended: 'done', 'failed' (it threw), 'refused' (its result is not items), or '' if a time zone is
+ * missing. scriptAnswer then returns the result or the message as JSON. */
 const scriptEnd = () => {
-  if (run.wanted) return '';
-  if (!ended) ended = { thrown: true, error: new Error('The script waits for something that never comes.') };
-  if (!ended.thrown) return 'done';
-  if (isFatal(ended.error)) throw ended.error;
-  return ended.error instanceof NotItems ? 'refused' : 'failed';
+  if (run.missingZones) return '';
+  if (!outcome) outcome = { thrown: true, error: new Error('The script waits for something that never comes.') };
+  if (!outcome.thrown) return 'done';
+  if (isFatal(outcome.error)) throw outcome.error;
+  return outcome.error instanceof NotItems ? 'refused' : 'failed';
 };
-const scriptAnswer = () => stringify(ended.thrown ? wordsOf(ended.error) : ended.value);
+const scriptAnswer = () => stringify(outcome.thrown ? wordsOf(outcome.error) : outcome.value);
 const scriptLines = () => stringify(logged);
 const scriptStatic = () => stringify(message.static ?? null);

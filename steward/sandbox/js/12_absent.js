@@ -1,4 +1,4 @@
-// Names of n8n and of Node.js that are not here: where a text reads them, and what to do instead.
+// Finds names of n8n and Node.js that are not available here, and says what to use instead.
 
 const columnOf = (code, token) => token.at + 1;
 
@@ -39,7 +39,7 @@ for (const name of ['require', 'Buffer', 'URL', 'URLSearchParams', 'TextEncoder'
   ABSENT_IN_FLOW[name] = ['error', 'It is not there in code of Shopify Flow.', 'Use methods of texts.'];
 }
 
-const nameCounts = new WeakMap(); // how often a script declares each name, found once for its list of tokens
+const nameCounts = new WeakMap(); // how often a script declares each name; cached per token list
 
 const declarationCount = (tokens, name) => {
   if (!nameCounts.has(tokens)) {
@@ -51,25 +51,25 @@ const declarationCount = (tokens, name) => {
   }
   return nameCounts.get(tokens).get(name) ?? 0;
 };
-/** The index of the word with which code declares a name of its own for all of its text: outside of all brackets; -1 if
- * it does not. A name that is declared within brackets is another's outside of them. */
+/** Returns the index of the name in its declaration outside all brackets, which applies to all of the code, or -1. A
+ * declaration within brackets does not apply outside of them. */
 const outerDeclaration = (tokens, name) => {
-  let end = 0; // of the brackets that are open
+  let end = 0; // end of the enclosing brackets
   return tokens.findIndex((token, index) => {
     if (index < end) return false;
     if (token.partner > index) end = token.partner;
     return token.kind === 'word' && token.text === name && DECLARING.has(tokens[index - 1]?.text);
   });
 };
-/** Whether a script declares a name of its own, which then means that. */
+/** Returns whether a script declares the name, which then no longer means n8n's. */
 const declares = (tokens, name) => declarationCount(tokens, name) > 0;
 
-// Empty without values; with how many members can be read of each before one is read of nothing.
+// Objects that are empty without values, with how many members can be read before one is read of undefined.
 const EMPTY_WITHOUT_VALUES = { $env: 1, $vars: 1, $secrets: 0 };
 
 const CLOSER_THAN_FALLBACK = new Set(['+', '-', '*', '/', '%', '^', '~', '!', '<', '>', '++', '--', 'typeof', 'void', 'delete', 'new', 'in', 'instanceof']);
 
-/** Whether what stands before `index` takes the value before a fallback can, as in `'Bearer ' + $vars.key || 'x'`. */
+/** Returns whether an operator before `index` binds closer than a fallback, as in `'Bearer ' + $vars.key || 'x'`. */
 const bindsCloser = (tokens, index) => {
   const [before, last] = [tokens[index - 2]?.text, tokens[index - 1]?.text];
   if (last === '=') return ['=', '!', '<', '>'].includes(before);
@@ -77,8 +77,8 @@ const bindsCloser = (tokens, index) => {
   return CLOSER_THAN_FALLBACK.has(last);
 };
 
-/** Whether a fallback takes effect behind what is read of the name at `index`, as in `$vars.shop?.name ?? 'x'`: not
- * behind the name itself, nor where reading fails first. Behind the first `?.` of nothing no other member is read. */
+/** Returns whether the read at `index` has a fallback that takes effect, as in `$vars.shop?.name ?? 'x'`. It has none if the
+ * name itself is read, or if the read fails first. After the first `?.` on undefined the rest of the chain is skipped. */
 const hasFallback = (tokens, index) => {
   const joints = [];
   let end = index + 1;
@@ -100,7 +100,7 @@ const absentIn = (code, tokens, table) =>
     return [missing(isEmptyThere ? 'warning' : level, `“${token.text}”: ${message}`, todo, columnOf(code, token))];
   });
 
-/** The member that is read by a fixed name of the variables at `index`, as in `$env.SHOP` or `$vars?.['my shop']`. */
+/** Returns the variable that is read by a fixed name at `index`, as in `$env.SHOP` or `$vars?.['my shop']`. */
 const variableName = (tokens, index) => {
   const joint = tokens[index + 1]?.text;
   const open = index + (joint === '?.' && tokens[index + 2]?.text === '[' ? 2 : 1);
@@ -111,7 +111,7 @@ const variableName = (tokens, index) => {
   return (joint === '.' || joint === '?.') && tokens[index + 2]?.kind === 'word' ? tokens[index + 2].text : undefined;
 };
 
-/** The indexes of the words `$env` and `$vars` that are those of n8n: no member, key, or name that code declares itself. */
+/** Returns the indexes of the words `$env` and `$vars` that are n8n's: not members, keys or names that the code declares. */
 const variableReads = (tokens) => {
   const indexes = [];
   tokens.forEach((token, index) => {
@@ -123,13 +123,13 @@ const variableReads = (tokens) => {
   return indexes.filter((index) => !own.has(tokens[index].text));
 };
 
-/** A function that returns the variables that code reads with a fallback: an object with names such as `$env.SHOP`. */
+/** Returns a function that returns the variables read with a fallback, as an object with keys such as `$env.SHOP`. */
 const fallbacksOf = (tokens) => {
   let names = null;
   return () => (names ??= freeze(Object.fromEntries(variableReads(tokens).filter((index) => hasFallback(tokens, index)).map((index) => [`${tokens[index].text}.${variableName(tokens, index)}`, true]))));
 };
 
-/** The variables of n8n that are read, each with its name; whether it is needed says `level`. */
+/** Returns a problem for each variable of n8n that is read, with its name; the level is 'error' if it needs a value. */
 const variablesIn = (code, tokens) =>
   variableReads(tokens).flatMap((index) => {
     const token = tokens[index];
@@ -144,14 +144,14 @@ const variablesIn = (code, tokens) =>
 const memberIndex = (tokens, owner, member) =>
   tokens.findIndex((token, index) => token.text === member && isMember(tokens, index) && tokens[index - 2]?.text === owner);
 
-/** Where a member of `$execution` is asked for, as `$execution.member` or `$execution["member"]`; -1 where it is not. */
+/** Returns the index of a read of `$execution.member` or `$execution["member"]`, or -1. */
 const executionMember = (tokens, member) => {
   const dotted = memberIndex(tokens, '$execution', member);
   if (dotted >= 0) return dotted;
   return tokens.findIndex((token, index) => token.kind === 'text' && token.text.slice(1, -1) === member && tokens[index - 1]?.text === '[' && tokens[index - 2]?.text === '$execution');
 };
 
-/** Parts of `$execution` that are not here, in the usual spellings: in any other, reading them fails when it runs. */
+/** Returns an error for each unavailable member of `$execution` in the usual spellings; other reads fail at run time. */
 const executionMissing = (code, tokens) =>
   Object.entries(NOT_OF_EXECUTION).flatMap(([member, [why, todo]]) => {
     const index = executionMember(tokens, member);
@@ -160,15 +160,15 @@ const executionMissing = (code, tokens) =>
 
 const KEYWORDS = new Set(['if', 'while', 'for', 'switch', 'catch', 'function', 'return', 'typeof', 'await', 'void', 'delete', 'in', 'of', 'new', 'throw', 'super', 'import', 'case', 'yield', 'do', 'else', 'async', 'with', 'instanceof']);
 
-/** Whether a word names a method where it is written: `foo(x) { … }`. */
+/** Returns whether a word is the name of a method in its definition: `foo(x) { … }`. */
 const isMethod = (tokens, index) => tokens[index]?.kind === 'word' && !KEYWORDS.has(tokens[index].text) && tokens[index + 1]?.text === '(' && tokens[tokens[index + 1].partner + 1]?.text === '{';
 
 const METHODS_OF_THIS = new Set(['getWorkflowStaticData', 'getCredentials', 'getInputData', 'getNodeParameter', 'getNode', 'getMode', 'getWorkflow', 'getTimezone']);
 
-/** Whether the word at `index` is given a value: `x = 1`, `x ??= 1`. */
+/** Returns whether the word at `index` is assigned a value: `x = 1`, `x ??= 1`. */
 const isAssigned = (tokens, index) => /^(?:\?\?|\|\||&&)?=(?!=)/.test(tokens.slice(index + 1, index + 5).map(({ text }) => text).join(''));
 
-/** The fields of the class whose `class` is at `index`. */
+/** Returns the fields of the class whose `class` is at `index`. */
 const classFields = (tokens, index) => {
   const after = (place) => (tokens[place].partner > place ? tokens[place].partner : place) + 1;
   let place = index + 1;
@@ -181,7 +181,7 @@ const classFields = (tokens, index) => {
   return fields;
 };
 
-/** The members that a script gives its own objects and classes: assigned, methods, properties and fields. */
+/** Returns the members that a script defines on its own objects and classes: by assignment, as methods, keys and fields. */
 const ownMembers = (tokens) => {
   const names = new Set();
   tokens.forEach((token, index) => {
@@ -196,7 +196,7 @@ const ownMembers = (tokens) => {
   return names;
 };
 
-/** Parts of n8n that a script takes from `this`, which is empty here, unless it has a member of that name itself. */
+/** Returns an error for each member of n8n read from `this`, which is empty here, unless the script defines that member. */
 const thisMissing = (mode, code, tokens) => {
   let [names, own] = [null, null];
   return tokens.flatMap((token, index) => {

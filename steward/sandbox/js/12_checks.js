@@ -1,4 +1,4 @@
-// Looking without running: whether texts are JavaScript, and what else they ask for that is not here (12_absent.js).
+// Checks expressions and scripts without running them: syntax, and names that are not available here (12_absent.js).
 
 const LOCALES = new Set(['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString', 'setLocale', 'reconfigure', 'NumberFormat', 'DateTimeFormat', 'localeCompare', 'format', 'Collator', 'PluralRules', 'ListFormat', 'RelativeTimeFormat']);
 const LOCALE_TEXT = /^['"`][a-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_](?:[A-Z]{2}|\d{3}))?['"`]$/;
@@ -6,7 +6,7 @@ const LOCALE_TEXT = /^['"`][a-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_](?:[A-Z]{2}|\d{3
 const KNOWN_LOCALES = new Set(['en', 'en-US', ...Object.keys(REGIONS), ...Object.keys(REGIONS).map((tag) => tag.slice(0, 2))]);
 const ENGLISH_ALWAYS = new Set(['toRelative', 'toRelativeCalendar', 'toHuman', 'PluralRules', 'ListFormat']);
 
-/** Another language than those known, named where one is taken; or any where only English is written. */
+/** Returns a warning for each unsupported language, or any language but English for methods that only write English. */
 const localesIn = (code, tokens) => {
   const english = tokens.some((token) => token.kind === 'word' && ENGLISH_ALWAYS.has(token.text));
   return tokens.flatMap((token, index) => {
@@ -18,7 +18,7 @@ const localesIn = (code, tokens) => {
   });
 };
 
-/** Parts of Intl that are not here: their absence would come to nothing in an expression, and nobody would know. */
+/** Returns an error for each member of Intl that is not available; in an expression, it would silently give undefined. */
 const intlMissing = (code, tokens) =>
   ['RelativeTimeFormat', 'DisplayNames', 'Segmenter', 'DurationFormat'].flatMap((member) => {
     const index = memberIndex(tokens, 'Intl', member);
@@ -30,15 +30,15 @@ const deduped = (problems) => {
   return problems.filter(({ message: text }) => !messages.has(text) && messages.add(text));
 };
 
-/** Problems of one chunk. */
+/** Returns the problems of a chunk. */
 const checkChunk = (code) => {
   const chunk = compiled(code);
   if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Correct the expression in n8n and export again.', 1, chunk.syntax)];
   const tokens = tokensOf(code);
-  return deduped([...absentIn(code, tokens, ABSENT), ...variablesIn(code, tokens), ...executionMissing(code, tokens), ...fileContents(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...unknownCalls(code, tokens), ...localesIn(code, tokens)]);
+  return deduped([...absentIn(code, tokens, ABSENT), ...variablesIn(code, tokens), ...executionMissing(code, tokens), ...contentReads(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...unknownCalls(code, tokens), ...localesIn(code, tokens)]);
 };
 
-/** The words between the brackets of parameters and of what is destructured: names that a chunk gives itself. */
+/** Returns the words within parameter lists and destructuring patterns, which may be names that the code declares. */
 const boundWords = (tokens) => {
   const bound = new Set();
   tokens.forEach((token, index) => {
@@ -51,17 +51,17 @@ const boundWords = (tokens) => {
   return bound;
 };
 
-/** Functions that expressions call by name and that are not there: such a call comes to nothing. */
+/** Returns a warning for each call of an unknown function, which makes the expression's value undefined. */
 const unknownCalls = (code, tokens) => {
   let bound = null;
   return tokens.flatMap((token, index) => {
     if (token.kind !== 'word' || (tokens[index + 1]?.text !== '(' && tokens[index - 1]?.text !== 'new') || isMember(tokens, index) || isMethod(tokens, index) || KEYWORDS.has(token.text)) return [];
-    const known = Object.hasOwn(ABSENT, token.text) || (expressionNames.has(token.text) && !EMPTY_THINGS.includes(token.text)) || token.text in Engine || declares(tokens, token.text) || (bound ??= boundWords(tokens)).has(token.text);
+    const known = Object.hasOwn(ABSENT, token.text) || (expressionNames.has(token.text) && !EMPTY_NAMES.includes(token.text)) || token.text in Engine || declares(tokens, token.text) || (bound ??= boundWords(tokens)).has(token.text);
     return known ? [] : [missing('warning', `Expressions have no function “${token.text}”, so this value is empty.`, 'Use a method of the value, or a Code step before this one.', columnOf(code, token))];
   });
 };
 
-/** Modules that are not there, and what those that are there do not do. */
+/** Returns an error for each module that is not available. */
 const modulesIn = (code, tokens) =>
   declares(tokens, 'require') ? [] : tokens.flatMap((token, index) => {
     if (token.text !== 'require' || token.kind !== 'word' || isMember(tokens, index) || tokens[index + 1]?.text === ':') return [];
@@ -71,7 +71,7 @@ const modulesIn = (code, tokens) =>
     const words = name === undefined ? 'It loads a module whose name is not fixed.' : `It loads the module “${name}”, which scripts do not have here.`;
     return [missing('error', words, `Use plain JavaScript, or one of ${Object.keys(MODULES).join(', ')}.`, columnOf(code, token))];
   });
-/** The members that a script reads of each name: {name: tokens}. */
+/** Returns the members that a script reads of each variable: {name: tokens}. */
 const membersByName = (tokens) => {
   const members = new Map();
   tokens.forEach((token, index) => {
@@ -82,11 +82,11 @@ const membersByName = (tokens) => {
   });
   return members;
 };
-/** Members of modules that are read where they are loaded, or of the name they get, and that are not there. */
+/** Returns an error for each unavailable member of a module, read where it is loaded or from the variable that holds it. */
 const moduleMembers = (code, tokens) => {
   let [members, bound] = [null, null];
   const readOf = (name) => {
-    if (declarationCount(tokens, name) > 1 || (bound ??= boundWords(tokens)).has(name)) return []; // may be another value
+    if (declarationCount(tokens, name) > 1 || (bound ??= boundWords(tokens)).has(name)) return []; // it may hold another value
     return (members ??= membersByName(tokens)).get(name) ?? [];
   };
   return tokens.flatMap((token, index) => {
@@ -130,7 +130,7 @@ const checkScript = (mode, text) => {
   const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
   const first = mode === 'all' ? tokens.findIndex((token, index) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, index)) || (token.text === 'item' && isMember(tokens, index) && (tokens[index - 2]?.text === '$input' || tokens[index - 2]?.text === ')'))) : -1;
   const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', columnOf(text, tokens[first]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...variablesIn(text, tokens), ...executionMissing(text, tokens), ...thisMissing(mode, text, tokens), ...modulesIn(text, tokens), ...moduleMembers(text, tokens), ...makesFunctions(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...variablesIn(text, tokens), ...executionMissing(text, tokens), ...thisMissing(mode, text, tokens), ...modulesIn(text, tokens), ...moduleMembers(text, tokens), ...makesFunctions(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : contentReads(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {
@@ -148,16 +148,16 @@ const matchAll = (text) =>
     }
   }));
 
-/** Takes a zone's table in; of the names of all zones once. */
+/** Stores the table of a time zone; setZones stores the names of all zones once. */
 const addZone = (name, text) => zoneTables.set(name, parse(text));
 const setZones = (text) => {
   zoneNames = new Map(parse(text).map((name) => [name.toLowerCase(), name]));
 };
 
-/** What an expression can reach besides what the language has: a date's own parts, iterators, and what is ours. */
+/** Returns the objects that expressions can reach beyond JavaScript's globals: luxon's internals, iterators, our views. */
 const reachable = () => {
   const names = Object.values(EXPRESSION_NAMES).concat(Object.values(helpers));
-  const views = [ItemContext, StepView, NodeView, InputView, Fault, ZoneWanted, $ext$];
+  const views = [ItemContext, StepView, NodeView, InputView, Fault, MissingZone, $ext$];
   const kinds = [async () => {}, function* () {}, async function* () {}, [][Symbol.iterator](), new Map().entries(), new Set().entries(), 'a'.matchAll(/a/g), Iterator.from({})];
   if (!luxon) return [...names, ...views, ...kinds];
   const formats = Object.getOwnPropertyNames(luxon.DateTime).filter((name) => /^(?:DATE|TIME)/.test(name)).map((name) => luxon.DateTime[name]);
@@ -169,17 +169,17 @@ const reachable = () => {
   return [...names, ...views, ...kinds, ...formats, ...inner, ...sizes, ...zones, ...Object.values(luxon), jmespath];
 };
 
-/** Nothing that outlasts an expression can be changed by one, so none sees another. */
+/** Freezes everything that outlasts an expression, so that no expression can influence another. */
 const freezeAll = () => {
   const done = new Set();
   const freezeWhole = (value) => {
     if ((typeof value !== 'object' && typeof value !== 'function') || value === null || done.has(value)) return;
     done.add(value);
-    if (value === luxon?.Settings) return; // set again for each message, and out of reach
+    if (value === luxon?.Settings) return; // is set anew for each message and cannot be reached by code
     freeze(value);
     for (const key of Reflect.ownKeys(value)) {
-      const { value: held, get, set } = Object.getOwnPropertyDescriptor(value, key);
-      [held, get, set].forEach(freezeWhole);
+      const { value: member, get, set } = Object.getOwnPropertyDescriptor(value, key);
+      [member, get, set].forEach(freezeWhole);
     }
     freezeWhole(Object.getPrototypeOf(value));
   };
@@ -187,4 +187,4 @@ const freezeAll = () => {
   reachable().forEach(freezeWhole);
 };
 
-return { begin: startMessage, evaluateBlock, zonesWanted, scriptStart, scriptEnd, scriptAnswer, scriptLines, scriptStatic, checkAll, matchAll, addZone, setZones, freezeAll };
+return { begin: startMessage, evaluateBlock, missingZones, scriptStart, scriptEnd, scriptAnswer, scriptLines, scriptStatic, checkAll, matchAll, addZone, setZones, freezeAll };
