@@ -32,7 +32,7 @@ class Content:
 
 
 def content_of(sent: str | JsonObject) -> Content:
-    """Returns the sent content: a text's own bytes, or an object's JSON with sorted keys and no spaces."""
+    """Returns the content sent: a text unchanged, or an object as JSON with sorted keys and no spaces."""
     text = (
         sent
         if isinstance(sent, str)

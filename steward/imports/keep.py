@@ -33,7 +33,7 @@ class PreparedImport:
 async def prepare(
     source: str, sent: str | JsonObject, name: str | None, evaluator: Evaluator | None
 ) -> PreparedImport:
-    """Reads and checks what was sent. Raises ValidationFailed (`errors.content`)."""
+    """Reads and checks an export. Raises ValidationFailed (`errors.content`)."""
     try:
         content = content_of(sent)
         reading = await read_export(source, content, name, evaluator)

@@ -42,7 +42,7 @@ async def preview(
     """Returns the fields of Preview. Raises ValidationFailed."""
     faults = RequestErrors()
     plan = await calls.choose(tx, actor.org, faults, plan, query.import_id, query.calls or {})
-    # values of names that nothing reads are ignored, so that another called workflow can be tried
+    # values of names that nothing reads are ignored, so that a person can try another called workflow
     plan = with_variables(RequestErrors(), plan, query.variables or {})
     plan_ = plan_json.from_json(plan)
     requested = (query.bindings or {}, query.accounts or {})

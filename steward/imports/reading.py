@@ -37,7 +37,7 @@ _READERS = {workflow_tool.SOURCE: workflow_tool.read, store_flow.SOURCE: store_f
 SOURCES = tuple(_READERS)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _INVALID = "The export contains invalid characters. Export it again."
-_GUARDED = re.compile(r"\bisExecuted\b|\bcatch\b")  # a script that handles a step that did not run
+_GUARDED = re.compile(r"\bisExecuted\b|\bcatch\b")  # a script that handles steps that did not run
 _LISTED_STEPS = 5
 _SCRIPTS = frozenset(("code", "function", "functionItem", "aiTransform"))
 

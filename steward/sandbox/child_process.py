@@ -16,7 +16,7 @@ _CLOCK_OF_PROCESS: Final = 2  # Linux: the CPU clock of process p has the number
 
 
 class BadFrame(Exception):
-    """Raised if a child wrote anything but an answer to its message and can no longer be trusted."""
+    """Raised if a child wrote anything but an answer to its message, after which it is not trusted."""
 
 
 class Frame(NamedTuple):

@@ -16,9 +16,9 @@ _STACK_BYTES: Final = MIB
 _EXPRESSION_SECONDS: Final = 1
 _SCRIPT_SECONDS: Final = 10
 _BLOCK_ITEMS: Final = 100
-_FILES_BEFORE_LUXON: Final = 8  # files before the date library, which expects Intl to be defined
+_FILES_BEFORE_LUXON: Final = 8  # files before luxon, which expects Intl to be defined
 _MAX_JOBS: Final = 1_000_000
-_LINE_PADDING: Final = "\n" * 100_000  # moves script lines beyond our own line numbers (js/11_scripts.js)
+_LINE_PADDING: Final = "\n" * 100_000  # numbers our lines above those of any script (js/11_scripts.js)
 
 _RETURNED: Final = {"flow": "value", "order": "order"}  # by mode: what a script returns instead of items
 

@@ -95,8 +95,8 @@ def leave_network_and_root() -> tuple[bool, bool]:
 def _drop_root(libc: ctypes.CDLL) -> None:
     """Switches to a user and group that no other process has, so that children cannot reach each other.
 
-    Where the system does not map such ids, as in containers with few users, it becomes nobody. Without the
-    right to signal other users, root stays root, since it could not end the child otherwise.
+    Where the system does not map such ids, as in containers with few users, it switches to nobody. If root
+    may not signal other users, it stays root, since the service could not end the child otherwise.
     """
     _drop_bounding_set(libc)
     for user in (_FIRST_OWN_USER + os.getpid(), _NOBODY):

@@ -54,10 +54,10 @@ _MAX_REMEMBERED_TURNS: Final = 1000
 # A child's total CPU time is limited; one that has used this much is not used again.
 _CPU_SECONDS: Final = 12.0
 _MESSAGE_SECONDS: Final = 120.0  # wall time of a whole message
-# The time of a part is CPU time of its child, so that a busy machine does not stop an innocent script. Its
+# The limit of a part is CPU time of its child, so that a busy machine does not stop a harmless script. Its
 # wall time may be this many times as long.
 WALL_TIME_FACTOR: Final = 6
-_YIELD_SECONDS: Final = 0.5  # after so much CPU time, a part lets all other processes go first
+_YIELD_SECONDS: Final = 0.5  # after this much CPU time, all other processes take precedence over a part
 _POLL_SECONDS: Final = 0.1
 _ROOT = Path(__file__).parents[2]
 
@@ -107,11 +107,11 @@ class _Waiter:
 
 
 class SandboxPool:
-    """At most `count` sandbox processes of this service process; messages wait for their turn.
+    """At most `count` sandbox processes of this service process; messages wait for a free one.
 
-    The first message starts the first process. From then on a spare, unused process of that kind is kept
-    ready, so that a new owner need not wait for a start. With `must_confine`, foreign code only runs if
-    system call filters or namespaces are available.
+    The first message starts the first process. From then on a spare, unused process of that kind is ready, so
+    that a new owner need not wait for a start. With `must_confine`, foreign code only runs if system call
+    filters or namespaces are available.
     """
 
     def __init__(self, count: int, *, must_confine: bool = False) -> None:
@@ -238,7 +238,7 @@ class SandboxPool:
         return None if idle is None else await self._start(kind, instead=idle)
 
     async def _start(self, kind: str, instead: _Child | None = None) -> _Child:
-        """Reserves a place before the first await, then starts a process."""
+        """Reserves a place before anything is awaited, then starts a process."""
         self._starting += 1
         try:
             if instead is not None:
@@ -302,7 +302,7 @@ def _message_bytes(kind: str) -> int:
 
 
 async def _spawn_process(kind: str, folder: str) -> ChildProcess:
-    """Starts an interpreter that knows only the paths of the engines."""
+    """Starts an interpreter that gets only the paths of the engines."""
     script = str(Path(__file__).with_name("child.py"))
     command = [sys.executable, "-I", "-S", script, kind, *_folders()]
     return await ChildProcess.start(command, folder, _message_bytes(kind) + MIB)

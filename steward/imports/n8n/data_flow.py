@@ -44,7 +44,7 @@ class DataFlow:
     steps: dict[str, PlanStep] = field(init=False)
     _disabled: dict[str, PlanStep] = field(init=False)
     _after: dict[str, list[str]] = field(init=False, default_factory=dict)
-    # Caches: a file with many removed keys leads to the same questions about the same steps.
+    # Caches, because many removed keys lead to the same queries.
     _templates: dict[str, list[tuple[str, ParameterTemplate]]] = field(init=False, default_factory=dict)
     _parameters: dict[str, Any] = field(init=False, default_factory=dict)
     _codes: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
@@ -92,7 +92,7 @@ class DataFlow:
         ]
 
     def changes_on_the_way(self, source: str, missing: Missing) -> bool:
-        """Returns whether a set step changes the removed keys that it reads, or adds text to them."""
+        """Returns whether a set step on the way changes the removed keys it reads, or adds text to them."""
         names = self._passed_on(source, missing).keys() & self.steps.keys() - {source}
         return any(
             self._changes(self.steps[name], self.is_read(source, missing, name))
@@ -190,7 +190,7 @@ class DataFlow:
         return self._codes[step.name]
 
     def _names_read(self, step: PlanStep) -> frozenset[str] | None:
-        """Returns the steps that a step refers to by name; None means any."""
+        """Returns the steps that a step refers to by name; a None among them stands for any step."""
         if step.name not in self._names:
             source_type = step.origin.source_type if step.origin is not None else ""
             if source_type in SCRIPTS:
@@ -253,7 +253,7 @@ def _writes_whole_items(step: PlanStep) -> bool:
 
 
 def _called_workflow_reads(step: PlanStep, arriving: Missing) -> bool:
-    """Returns whether a called workflow may read missing fields, as any that is not in the file may."""
+    """Returns whether a called workflow may read missing fields; one that is not in the file may read any."""
     if step.origin is None or step.origin.source_type != "executeWorkflow":
         return False
     parameters = raw_parameters(step.config)

@@ -32,7 +32,7 @@ _ROWS = {
     "values": "The field",
 }
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-# names that their owners write otherwise than the humps of a parameter or type say
+# names whose spelling does not follow from the parameter or type
 _SPELLINGS = {"Aws": "AWS", "Dhl": "DHL", "ICal": "iCal", "Jwt": "JWT", "Share Point": "SharePoint"}
 _SPELLED = re.compile(rf"\b(?:{'|'.join(_SPELLINGS)})\b")
 

@@ -37,7 +37,7 @@ def form_fields(parameters: JsonObject) -> tuple[StartField, ...]:
 
 
 def default_problems(parameters: JsonObject) -> list[str]:
-    """Returns what to say of each field whose hidden or default value a start cannot pass on."""
+    """Returns a message for each field whose hidden or default value a start cannot pass on."""
     problems: list[str] = []
     for field, row in _read_fields(parameters):
         value = _raw_default(row)
@@ -95,7 +95,7 @@ def _field(row: Mapping[str, Any]) -> StartField | None:
 
 
 def _raw_default(row: Mapping[str, Any]) -> Any:
-    """Returns the value of a hidden field, or the one that a field shows at first."""
+    """Returns the value of a hidden field, or the default of any other field."""
     return row.get("fieldValue" if row.get("fieldType") == "hiddenField" else "defaultValue")
 
 

@@ -49,7 +49,7 @@ class RemovedSecret:
         return "variable" if self.variables else "secret_removed"
 
     def was_at(self, label: str) -> str:
-        """Returns the beginning of a sentence that says what was in the parameter with this label."""
+        """Returns the beginning of a sentence about what was removed from the parameter with this label."""
         if not self.variables:
             return f"{label} held a secret, which was removed"
         keys = ", ".join(f"“{name[:80]}”" for name in self.variables)

@@ -1,6 +1,6 @@
-"""The code of a script without comments and texts: its brackets, values, calls and functions.
+"""Finds brackets, values, calls and functions in a script's code without running it.
 
-Nothing is run. The time stays proportional to the script's length.
+Comments and string contents are removed first. Reading takes time proportional to its length.
 """
 
 import re
@@ -8,8 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Comments, texts in quotes and regular expressions, which are no code, and the signs that begin and end
-# templates and their code; a quote, template or comment may be left open.
+# Comments, quoted strings and regular expressions, which are removed, and the characters that begin and end
+# template literals and the code in them. A string, template or comment may be unterminated.
 _TOKEN = re.compile(
     r"""(?P<text>"(?:[^"\\\n]++|\\.)*+"?|'(?:[^'\\\n]++|\\.)*+'?)"""
     r"|(?P<comment>(?<![\\\[])//[^\n]*+|(?<!\\)/\*.*?(?:\*/|\Z))"
@@ -20,11 +20,11 @@ _TOKEN = re.compile(
 _TEMPLATE_TEXT = re.compile(r"(?:[^`\\$]++|\\.|\$(?!\{))*+(?P<end>`|\$\{|\Z|\\\Z)", re.DOTALL)
 _STOP = re.compile(r"[;,\n()\[\]{}]")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_CONTINUED = re.compile(r"\s{0,40}(?:\?\.|[.?:&|+])")  # a value that goes on in the next line
+_CONTINUED = re.compile(r"\s{0,40}(?:\?\.|[.?:&|+])")  # a value that continues on the next line
 _CONTINUING = re.compile(
     r"(?<!\+)\+\Z|(?<!-)-\Z|[=*/%&|?:<>^!~(\[{]\Z"
-)  # the end of a line before such a line
-_MAX_BLANKS = 40  # looked through at the end of a line
+)  # the end of a line whose value continues
+_MAX_BLANKS = 40  # characters examined at the end of a line
 _CHAINED = re.compile(r"\s{0,5}\??\.")
 _PARAMETERS = r"\((?P<{0}>[^()]{{0,200}})\)"
 _FUNCTION = re.compile(
@@ -42,7 +42,7 @@ _PARAMETER_LIST = re.compile(
     r"\bfunction\s{0,5}[\w$]{0,60}\s{0,5}\([^()]{0,200}\)|\([^()]{0,200}\)(?=\s{0,5}=>)"
 )
 _LOG = re.compile(r"\bconsole\s{0,5}\.\s{0,5}\w{1,20}\s{0,5}(?=\()")
-_NO_LOG = re.compile(r"\bconsole\b(?!\s{0,5}\.\s{0,5}\w{1,20}\s{0,5}\()")  # a console of the script's own
+_NO_LOG = re.compile(r"\bconsole\b(?!\s{0,5}\.\s{0,5}\w{1,20}\s{0,5}\()")  # a console of the script itself
 _BEFORE_STATEMENT = re.compile(r"(?:^|[;{})\n]|=>|\belse)[^\S\n]*\Z")
 _AFTER_STATEMENT = re.compile(r"[^\S\n]{0,40}(?:[;})\n]|\Z)")
 _STORING = re.compile(
@@ -55,27 +55,27 @@ _FIRST_NAME = re.compile(r"\s*(?:\.\.\.)?([\w$]{1,60})")
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A function that a call is given: its parameters, or the name of a function of the script."""
+    """A function passed to a call: its parameters, or the name of a function that the script defines."""
 
     parameters: tuple[tuple[str, ...], ...] = ()
     function: str = ""
 
 
 class _Spans:
-    """Parts of a text, in order."""
+    """Disjoint parts of a text, in order."""
 
     def __init__(self, spans: list[tuple[int, int]]) -> None:
         self._begins = [begin for begin, _ in spans]
         self._ends = [end for _, end in spans]
 
     def contains(self, offset: int) -> bool:
-        """Returns whether the last part that begins before an offset goes on there."""
+        """Returns whether an offset lies within one of the parts."""
         index = bisect_right(self._begins, offset) - 1
         return index >= 0 and offset < self._ends[index]
 
 
 class ScriptCode:
-    """The code of a script; texts in quotes are empty."""
+    """The code of a script without comments; `text` has every quoted string empty."""
 
     def __init__(self, script: str) -> None:
         self.text = _without_texts(script)
@@ -98,11 +98,11 @@ class ScriptCode:
         return self._parameter_lists.contains(offset)
 
     def is_logged(self, offset: int) -> bool:
-        """Returns whether what is at an offset is only written to the console."""
+        """Returns whether the code at an offset is only an argument of a console call."""
         return self._logs.contains(offset)
 
     def _only_logs(self, begin: int, opening: int) -> bool:
-        """Returns whether a call of the console is a statement, is closed in it, and stores nothing."""
+        """Returns whether a console call is a complete statement that stores nothing."""
         end = self._closed_at.get(opening)
         if end is None or _STORING.search(self.text, opening, end):
             return False
@@ -112,9 +112,9 @@ class ScriptCode:
         return not any(self.text[stop] == ";" for stop in self._outer_stops(opening + 1))
 
     def end_of_value(self, begin: int, *, is_outermost: bool = True) -> int:
-        """Returns where the value ends that begins here: at its line's end, outside of its brackets.
+        """Returns the end of the value that begins at an offset: the end of its statement or argument.
 
-        A call of what stands in brackets around it belongs to it: `(t[k] ??= []).push(…)`.
+        A method call on the parenthesized value belongs to it: `(t[k] ??= []).push(…)`.
         """
         end = self._value_ends[bisect_left(self._stops, begin)]
         if is_outermost and self.text.startswith(")", end) and _CHAINED.match(self.text, end + 1):
@@ -122,7 +122,7 @@ class ScriptCode:
         return end
 
     def _ends_of_values(self) -> list[int]:
-        """Returns where a value ends that reaches each of the stops, or the end of the script."""
+        """Returns the end of a value that extends to each stop; the last entry is the script's end."""
         ends = [len(self.text)] * (len(self._stops) + 1)
         for index in range(len(self._stops) - 1, -1, -1):
             stop = self._stops[index]
@@ -137,16 +137,16 @@ class ScriptCode:
         return ends
 
     def _goes_on(self, line_end: int) -> bool:
-        """Returns whether a value goes on in the next line."""
+        """Returns whether a value continues after the line break at an offset."""
         line = self.text[max(0, line_end - _MAX_BLANKS) : line_end].rstrip()
         return bool(not line or _CONTINUING.search(line) or _CONTINUED.match(self.text, line_end))
 
     def end_of_call(self, opening: int) -> int:
-        """Returns where the brackets close that open at an offset."""
+        """Returns the offset of the bracket that closes the one at `opening`, or the end of the script."""
         return self._closed_at.get(opening, len(self.text))
 
     def arguments(self, opening: int) -> Iterator[tuple[int, int]]:
-        """Yields the spans of the arguments between the brackets that open at an offset."""
+        """Yields the spans of the arguments of the call whose bracket is at `opening`."""
         begin, end = opening + 1, self.end_of_call(opening)
         for stop in self._outer_stops(begin):
             if stop >= end:
@@ -157,7 +157,7 @@ class ScriptCode:
         yield begin, end
 
     def callback(self, opening: int) -> Callback | None:
-        """Returns the function that the call is given whose brackets open at an offset."""
+        """Returns the function that is the first argument of the call with its bracket at `opening`."""
         match = _CALLBACK.match(self.text, opening + 1)
         if match is None:
             return None
@@ -166,7 +166,7 @@ class ScriptCode:
         return Callback(_names_of(match["single"] or match["plain"] or match["arrow"] or ""))
 
     def functions(self) -> dict[str, tuple[tuple[str, ...], ...]]:
-        """Returns the names in each parameter of the functions that have a name."""
+        """Returns the script's named functions, each with the names that its parameters declare."""
         return {
             match["name"] or match["holder"]: _names_of(
                 match["named"] or match["plain"] or match["arrow"] or match["single"] or ""
@@ -175,7 +175,7 @@ class ScriptCode:
         }
 
     def _outer_stops(self, begin: int) -> Iterator[int]:
-        """Yields commas, ends of lines and of statements outside of brackets, up to a bracket that closes."""
+        """Yields the commas, semicolons and line breaks outside nested brackets, up to a closing bracket."""
         index = bisect_left(self._stops, begin)
         while index < len(self._stops):
             stop = self._stops[index]
@@ -189,7 +189,7 @@ class ScriptCode:
 
 
 def _pairs(signs: list[tuple[int, str]]) -> dict[int, int]:
-    """Returns where each bracket that opens is closed; one that another kind closes first never is."""
+    """Returns the offset of the closing bracket for each opening one; unbalanced brackets have none."""
     closed_at: dict[int, int] = {}
     opened: list[tuple[int, str]] = []
     for offset, sign in signs:
@@ -204,9 +204,9 @@ def _pairs(signs: list[tuple[int, str]]) -> dict[int, int]:
 
 
 def _without_texts(script: str) -> str:
-    """Returns a script with its texts empty and without comments; a template keeps the code in it."""
+    """Returns a script without comments and string contents; the code within template literals stays."""
     pieces: list[str] = []
-    opened: list[int] = []  # braces open in the code of each template around
+    opened: list[int] = []  # number of open braces in the code of each enclosing template literal
     begin = 0
     while match := _TOKEN.search(script, begin):
         pieces.append(script[begin : match.start()])
@@ -223,7 +223,7 @@ def _without_texts(script: str) -> str:
 
 
 def _closes_code(brace: str, opened: list[int]) -> bool:
-    """Counts a brace in the code of a template; returns whether it closes this code."""
+    """Counts a brace in a template literal's code; returns whether it ends that code."""
     if not opened:
         return False
     opened[-1] += 1 if brace == "{" else -1
@@ -234,13 +234,13 @@ def _closes_code(brace: str, opened: list[int]) -> bool:
 
 
 def _end_of_template_text(script: str, begin: int) -> tuple[int, bool]:
-    """Returns where the text of a template ends that begins at an offset, and whether code follows."""
+    """Returns the end of the template text that begins at an offset, and whether code follows it."""
     match = _TEMPLATE_TEXT.match(script, begin)
     return (len(script), False) if match is None else (match.end(), match["end"] == "${")
 
 
 def _names_of(parameters: str) -> tuple[tuple[str, ...], ...]:
-    """Returns the names in each parameter that hold all of an argument, or the rest of it."""
+    """Returns, for each parameter, the names that hold the whole argument or the rest of it."""
     names: list[tuple[str, ...]] = []
     rests = tuple(_REST.findall(parameters))
     for part in _DESTRUCTURED.sub(" ", parameters).split(","):

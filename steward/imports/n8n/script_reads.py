@@ -1,6 +1,7 @@
 """Decides whether a script may read fields of its items that it does not name.
 
-It follows items into names, into the functions that are called with them, and along method calls on lists.
+It traces items through assignments, through the functions that are called with them, and through method calls
+on lists.
 """
 
 import re
@@ -14,14 +15,14 @@ _ITEM_PARTS = r"(?:\[[\w$]{1,40}\])?(?:\??\.json)?"
 _OF_STEP = rf"\.(?:(?:all|first|last)\(\){_ITEM_PARTS}|item(?:\??\.json)?)"
 _OWN_ITEM = rf"\$json|(?<![\w$])json|(?<![\w$.])items?{_ITEM_PARTS}|\$input{_OF_STEP}"
 _NAMED_ITEM = rf"\$\(''\){_OF_STEP}|\$node\[''\]\.json|\$items\(''\){_ITEM_PARTS}"
-# Neither a single field of an item nor a parameter of a function.
+# Excludes an item's single field, and a parameter of a function.
 _AS_A_WHOLE = (
     rf"(?![\w$]|\s{{0,5}}(?:\??\.(?!{_METHODS})|[\[(:]|=>|\)\s{{0,5}}=>|,[^()]{{0,60}}\)\s{{0,5}}=>))"
 )
 _WHOLE_ITEM = re.compile(f"(?:{_OWN_ITEM}){_AS_A_WHOLE}")
 _WHOLE_NAMED_ITEM = re.compile(f"(?:{_NAMED_ITEM}){_AS_A_WHOLE}")
-# Code that assigns an item to a name, or adds it to the name's value: `d = …`, `d.all[k] ??= …`, `const { id,
-# ...d } = …`, `for (const d of …)`, `d.push(…)`, `d.get(k).push(…)`, `Object.assign(d, …)`.
+# Code that assigns an item to a variable, or adds it to a variable's value: `d = …`, `d.all[k] ??= …`, `const
+# { id, ...d } = …`, `for (const d of …)`, `d.push(…)`, `d.get(k).push(…)`, `Object.assign(d, …)`.
 _FIELDS = r"(?:\.[\w$]{1,60}){0,4}"
 _PART = r"(?:\??\.[\w$]{1,60}|\[(?:[^\[\]\n]|\[[^\[\]\n]{0,80}+\]){1,80}+\]){0,5}"
 _GET = r"(?:\??\.get\((?:[^()\n]|\([^()\n]{0,80}+\)){1,80}+\))?"
@@ -40,13 +41,13 @@ _ALL_FIELDS_OF = re.compile(
     r"|\bfor\s{0,5}\(\s{0,5}(?:const|let|var)\s{1,5}[\w$]{1,60}\s{1,5}in\s(?!\s{0,5}items\s{0,5}\))"
 )
 _COMPUTED_FIELD = re.compile(r"\bjson\s{0,5}(?:\?\.)?\[\s{0,5}(?!['\"`\d\s])")
-# A list of items, or a name, whose method is called.
+# A list of items, or a variable, on which a method is called.
 _LIST = re.compile(
     r"(?<![\w$.])(?:(?P<items>items|\$input\.all\(\))|(?P<named>\$\(''\)\.all\(\)|\$items\(''\))"
     r"|(?P<name>[\w$]{1,60}))(?=\s{0,40}\??\.\s{0,5}[\w$]{1,20}\()"
 )
 _METHOD = re.compile(r"\s{0,40}\??\.\s{0,5}(?P<method>[\w$]{1,20})(?=\()")
-# Methods whose function receives the list's elements, with the parameter that receives them.
+# Methods that pass the list's elements to a function, with the index of the parameter that receives them.
 _WITH_ELEMENTS = dict.fromkeys(
     ("every", "filter", "find", "findIndex", "findLast", "flatMap", "forEach", "map", "some"), 0
 ) | {"reduce": 1, "reduceRight": 1}
@@ -54,8 +55,8 @@ _KEEPS_ELEMENTS = frozenset(
     ("concat", "filter", "flat", "reverse", "slice", "sort", "splice", "toReversed", "toSorted", "toSpliced")
 )
 _CALL = re.compile(r"(?<![\w$.])(?P<name>[\w$]{1,60})\s{0,5}(?=\()")
-_MAX_CALLS = 10  # followed along one list
-_MAX_PASSES = 4  # passes over a script until no further names of items are found
+_MAX_CALLS = 10  # method calls that are traced in one chain
+_MAX_PASSES = 4  # passes over a script; tracing usually ends before because no further variable holds items
 
 
 @lru_cache(maxsize=16)
@@ -82,7 +83,7 @@ def may_read_every_field(script: str, *, of_named_steps: bool = False) -> bool:
 
 
 class _Items:
-    """The positions in code of whole items and of names that hold one."""
+    """The positions in code of whole items and of variables that hold one."""
 
     def __init__(self, code: ScriptCode, *, of_named_steps: bool) -> None:
         self._code = code
@@ -99,12 +100,12 @@ class _Items:
         self._functions = code.functions()
 
     def are_within(self, begin: int, end: int) -> bool:
-        """Returns whether the code between two positions contains an item or a name that holds one."""
+        """Returns whether the code between two positions contains an item or a variable that holds one."""
         index = bisect_left(self._positions, begin)
         return index < len(self._positions) and self._positions[index] < end
 
     def follow(self) -> bool:
-        """Follows items into names and functions once; returns whether it found new names of items."""
+        """Traces items through the script once; returns whether it found more variables that hold items."""
         before = len(self._item_names)
         self._follow_assignments()
         for match in _LIST.finditer(self._code.text):
@@ -117,7 +118,7 @@ class _Items:
         return len(self._item_names) > before
 
     def _follow_assignments(self) -> None:
-        """Follows items into the names that they are assigned or added to."""
+        """Marks the variables that items are assigned or added to."""
         for match in _ASSIGNMENT.finditer(self._code.text):
             if self.are_within(match.end(), self._code.end_of_value(match.end())):
                 name = match["name"] or match["target"] or match["rest"]
@@ -126,7 +127,7 @@ class _Items:
                     self._add(".".join([name, *fields[:depth]]))
 
     def _follow_list(self, position: int) -> None:
-        """Follows the elements of a list into the functions passed to its methods."""
+        """Traces the elements of a list into the functions passed to its methods."""
         for _ in range(_MAX_CALLS):
             match = _METHOD.match(self._code.text, position)
             if match is None:
@@ -140,7 +141,7 @@ class _Items:
             position += 1
 
     def _follow_elements(self, callback: Callback, position: int, opening: int) -> None:
-        """Follows elements into a parameter of the function that a call receives."""
+        """Marks the parameter that receives the elements in the function passed to a call."""
         if callback.function:
             for name in _at(self._functions.get(callback.function, ()), position):
                 self._add(name)
@@ -148,7 +149,7 @@ class _Items:
             self._add(name, opening, self._code.end_of_call(opening))
 
     def _follow_call(self, function: str, opening: int) -> None:
-        """Follows the arguments of a call that contain an item into the function's parameters."""
+        """Marks the parameters of a function that receive an item in a call."""
         parameters = self._functions[function]
         for position, (begin, end) in enumerate(self._code.arguments(opening)):
             if self.are_within(begin, end):
@@ -156,7 +157,7 @@ class _Items:
                     self._add(name)
 
     def _add(self, name: str, begin: int = 0, end: int | None = None) -> None:
-        """Adds the positions of a name that holds an item, all or those in a range."""
+        """Marks a variable as holding an item, everywhere or only in a range."""
         if (name, begin) not in self._item_names:
             self._item_names.add((name, begin))
             positions = self._positions_of.get(name, [])

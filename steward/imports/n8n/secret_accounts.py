@@ -1,4 +1,4 @@
-"""Binds accounts for what set steps hold and requests read: a key that was removed, or a private host.
+"""Binds accounts to requests in place of values from set steps: removed keys and private hosts.
 
 See docs/design/imports-verdict.md#missing-values and docs/design/imports-accounts.md#private-hosts.
 """
@@ -23,7 +23,7 @@ from steward.steps.workflow.http_keys import IN_REQUEST
 ACCOUNT = "http_api"
 _REQUESTS = frozenset(("httpRequest", "graphql"))
 _CALLING = frozenset((*_REQUESTS, "rssFeedRead"))
-# An address that begins with the value of a path, and what follows the path.
+# A URL that begins with an expression that only reads a path, and what follows it.
 _BEGINS_WITH_PATH = re.compile(r"=\s*\{\{\s*(\$[^+{};]*?)\s*(?=\+|;?\s*\}\})(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"https?://[^\s'\\{}]+")
 
@@ -31,7 +31,7 @@ _ADDRESS = re.compile(r"https?://[^\s'\\{}]+")
 def key_reads(
     flow: DataFlow, source: str, fields: Missing, reader: str, others: Sequence[KeyReads]
 ) -> KeyReads | None:
-    """Returns which code of a request reads the key in these fields of a set step.
+    """Returns which code of a request reads the removed key in these fields of a set step.
 
     Returns None if an account cannot restore it together with the keys that `others` read.
     """
@@ -91,7 +91,7 @@ def with_private_hosts(plan: Plan, flow: DataFlow) -> Plan:
 
 
 def _private_hosts(flow: DataFlow) -> dict[str, str]:
-    """Returns the one private host that each request without an account reads from set steps."""
+    """Returns the private host that each request without an account reads from set steps, if only one."""
     hosts: dict[str, set[str | None]] = {}
     for step in flow.steps.values():
         for name, address in _literal_addresses(step):
@@ -107,7 +107,7 @@ def _private_hosts(flow: DataFlow) -> dict[str, str]:
 
 
 def _literal_addresses(step: PlanStep) -> Iterable[tuple[str, str]]:
-    """Yields the fields that a set step fills with a whole address, and the address."""
+    """Yields each field that a set step fills with a complete URL, and the URL."""
     if step.origin is None or step.origin.source_type != "set":
         return
     stack: list[AnyJson] = [raw_parameters(step.config)]
@@ -134,7 +134,7 @@ def _json_fields(text: AnyJson) -> JsonObject:
 
 
 def _url_with(flow: DataFlow, source: str, fields: Missing, reader: str, address: str) -> str | None:
-    """Returns a request's address with that of a set step in place, if it begins with it."""
+    """Returns a request's URL with a set step's URL in place of the expression it begins with, or None."""
     origin = flow.steps[reader].origin
     if origin is None or origin.source_type not in _CALLING or origin.needs is not None:
         return None

@@ -300,7 +300,7 @@ class _StepFindings:
                 )
 
     def problems(self, kind: StepType, definition: NodeDefinition) -> None:
-        """Adds what of the step does not run; of an operation that does not, none of its settings."""
+        """Adds the step's problems; if its operation is unsupported, only that one."""
         if not self.unknown_choices(kind, definition):
             return
         problems = list(kind.check(definition))
@@ -315,8 +315,8 @@ class _StepFindings:
     def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
         """Adds a finding for each parameter that the type does not know.
 
-        It is an error unless n8n does not know it either, and so ignores it. Of a step that calls a service
-        it is then a warning, since what was meant to be sent is not.
+        A parameter that n8n has is an error. One that n8n ignores too is a note, or a warning if the step
+        calls a service, because the author may have meant to send its value.
         """
         is_complete = kind.knows_all_parameters and definition.version in kind.versions
         is_local = kind.kind_of(definition) in (StepKind.DECIDE, StepKind.WAIT)
@@ -378,7 +378,7 @@ class _StepFindings:
 
 
 def _is_set(value: JsonValue, default: JsonValue) -> bool:
-    """Returns whether a parameter says more than an absent one."""
+    """Returns whether a parameter has another effect than if it were missing."""
     return value is not False and value not in (None, "", {}, []) and value != default
 
 

@@ -1,4 +1,4 @@
-"""Extracts the workflow from what was sent, and gives its nodes unique names."""
+"""Extracts the workflow from an export, and gives its nodes unique names."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Finds the values that steps read and nothing gives: fields, files, tables, removed secrets."""
+"""Finds steps that read values no run has: missing fields, files and tables, and removed secrets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

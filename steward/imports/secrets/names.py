@@ -15,7 +15,7 @@ class NameWeight(IntEnum):
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Returns the words of a text."""
+    """Returns the words of a space-separated text as a set."""
     return frozenset(text.split())
 
 

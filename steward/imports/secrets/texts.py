@@ -37,8 +37,8 @@ _TO_WORD: Final = re.compile(
     r"(?P<scheme>(?i:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?"
     r"(?P<value>[^\s\"'`,;<>|&{}()\[\]\\]{4,200}+)"
 )
-_REST: Final = re.compile(r"[^\s\"'`,;<>|&{}()\[\]\\]*+")  # of a longer value, which its first part judges
-# A lower-case word after a name, and one after a name and a sign if no quoted text follows.
+_REST: Final = re.compile(r"[^\s\"'`,;<>|&{}()\[\]\\]*+")  # the remainder of a long value
+# A lower-case word after a name, with or without a sign between them, if no quoted text follows.
 _PLAIN_WORD: Final = re.compile(
     r"[ \t]{1,20}(?!(?:is|ist|or|lautet)\b)(?:(?:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?+"
     r"[a-z]{1,40}[.,:!?*_]{0,3}(?=[\s,;])"
@@ -146,7 +146,7 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def _names(text: str) -> Iterator[re.Match[str]]:
-    """Yields the words of a text that contain a fragment giving a name weight."""
+    """Yields the words of a text that contain a fragment which gives a name weight."""
     lower = text.lower()
     if len(lower) != len(text):
         yield from _NAME.finditer(text)
@@ -270,7 +270,7 @@ def _unquoted(text: str, left: int, right: int, weight: NameWeight) -> list[Span
     start, end = hit.start("value"), hit.end("value")
     value = text[start:end].rstrip(".,:!?*_")
     spans = _judged(text, hit, value, left, weight)
-    # only what is a secret is read to its end, so that names in one long word take linear time
+    # reads only secrets to their end, so that a long word with many names takes linear time
     rest = _REST.match(text, end) if spans else None
     if rest is None or not rest[0]:
         return spans
@@ -278,7 +278,7 @@ def _unquoted(text: str, left: int, right: int, weight: NameWeight) -> list[Span
 
 
 def _judged(text: str, hit: re.Match[str], value: str, left: int, weight: NameWeight) -> list[Span]:
-    """Returns the span of the unquoted value behind the name at `left` if it is a secret."""
+    """Returns the span of the unquoted value after the name at `left` if it is a secret."""
     start = hit.start("value")
     end = start + len(value)
     if _EXPRESSION.search(value) or values.is_removed(hit["value"]) or text[end : end + 1] in ("(", "["):

@@ -175,7 +175,7 @@ def _is_expression(value: str) -> bool:
 
 
 def _is_literal(value: str) -> bool:
-    """Returns whether a text is a value itself: no expression and no variable."""
+    """Returns whether a text is a literal: it contains no expression and no variable."""
     return not _is_expression(value) and not value.lstrip("=").strip().startswith(
         ("${", "$json", "$node", "$(")
     )

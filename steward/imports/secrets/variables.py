@@ -1,8 +1,7 @@
-"""Reads variables of n8n that are keys as removed keys, for which an account is bound.
+"""Treats variables of n8n that hold keys as removed keys, in whose place an account is bound.
 
-A variable is a key by its own name, or by that of the header or parameter in which a request sends it.
-
-See docs/design/imports-secrets.md#variables-of-n8n.
+A variable holds a key if its own name says so, or the name of the header or parameter in which a request
+sends it. See docs/design/imports-secrets.md#variables-of-n8n.
 """
 
 import re
@@ -19,11 +18,11 @@ from steward.steps.workflow.expressions.template import Chunk
 _OWNERS: Final = ("$env.", "$vars.")
 _REQUESTS: Final = ("httpRequest", "graphql")
 _SEVERAL: Final = "tokens"  # of a language model, as in MAX_TOKENS
-# The weak words that make a variable a key; others, as in COUNTRY_CODE, leave that to its value.
-# Words of variables that are those of one key; as names of fields they hold other values as well.
+# The weak words that make a variable a key; for other words, as in COUNTRY_CODE, its value decides.
+# Words that denote a key in a variable's name, but also other values in a field's name.
 _CREDENTIALS: Final = word_set("credentials creds otp totp")
 _WEAK_KEYS: Final = word_set("key keys auth authkey hmac sig signature salt dsn")
-# The parameter of an address, or the member of an object, whose value begins or ends at a variable.
+# A query parameter, or a member of an object, whose value begins or ends at a variable.
 _PARAMETER_BEFORE: Final = re.compile(
     r"""(?:[?&]([\w.-]{1,60})=|["']([\w.-]{1,60})["']\s{0,9}:\s{0,9}(?:["'`](?:[A-Za-z-]{1,20}[ ])?)?)"""
     r"""(?:\{\{\s{0,9}|["'`]\s{0,9}\+\s{0,9}|\$\{\s{0,9})?\Z"""
@@ -51,7 +50,7 @@ def holds_key(variable: str, value: str) -> bool:
 
 
 def _is_key_place(name: str, *, is_header_or_query: bool) -> bool:
-    """Returns whether a header, parameter or field with this name takes a key."""
+    """Returns whether a header, parameter or field with this name holds a key."""
     weight = weight_of(name)
     if weight is NameWeight.WEAK:
         return is_header_or_query and words_of(name)[-1] in _WEAK_KEYS
@@ -84,14 +83,14 @@ def _is_request(node: Any) -> bool:
 
 
 def _sent_as_keys(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the variables that a request sends as the whole of a header or parameter that takes a key."""
+    """Yields the variables that a request sends as the whole value of a header or parameter for a key."""
     for setting, value in parameters.items():
         is_header_or_query = setting == "url" or "header" in setting.lower() or "query" in setting.lower()
         yield from _keys_sent_in(value, is_header_or_query)
 
 
 def _keys_sent_in(value: Any, is_header_or_query: bool) -> Iterator[str]:
-    """Yields the variables that stand for keys in a setting of a request, or in a part of one."""
+    """Yields the variables sent as keys in a setting of a request, or in a part of one."""
     if isinstance(value, Mapping):
         if _is_key_place(str(value.get("name", "")), is_header_or_query=is_header_or_query):
             yield from _whole_reads(value.get("value"))
@@ -106,7 +105,7 @@ def _keys_sent_in(value: Any, is_header_or_query: bool) -> Iterator[str]:
 
 
 def _whole_reads(value: Any) -> list[str]:
-    """Returns the variables of a value that has no other data."""
+    """Returns the variables that a value consists of, or none if it contains other data."""
     if not isinstance(value, str) or not value.startswith("="):
         return []
     written, names = "", list[str]()
@@ -121,7 +120,7 @@ def _whole_reads(value: Any) -> list[str]:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, list[VariableRead], str]]:
-    """Yields the code of each expression of a text with its reads, behind the text before it."""
+    """Yields the code of each expression in a text, its reads of variables, and the text before it."""
     before = ""
     for part in template.read(text).parts:
         if isinstance(part, Chunk):
@@ -133,7 +132,7 @@ def _pieces(text: str) -> Iterator[tuple[str, list[VariableRead], str]]:
 
 
 def _reads_in_parameters(text: str) -> Iterator[tuple[str, str]]:
-    """Yields parameters of an address and members of an object, with the variable that is their value."""
+    """Yields each query parameter and object member whose value is a variable, with the variable."""
     written, position = text.removeprefix("="), 0
     for code, reads, before in _pieces(text):
         position += len(before)
@@ -162,7 +161,7 @@ class _Marking:
         self._keeps_fallbacks = keeps_fallbacks
 
     def of(self, value: Any, path: str) -> Any:
-        """Returns a parameter, or a part of one, with markers."""
+        """Returns a parameter, or a part of one, with markers in place of keys."""
         if isinstance(value, Mapping):
             return {name: self.of(member, f"{path}.{name}") for name, member in value.items()}
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Extracts the flow from what was sent: its checksum, tasks and links."""
+"""Parses an export of Shopify Flow: its checksum, its tasks and their links."""
 
 import hashlib
 import json

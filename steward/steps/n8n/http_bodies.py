@@ -92,7 +92,7 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _unsent_body_problems(node: NodeDefinition, kind: AnyJson) -> Iterable[StepProblem]:
-    """Yields a body in another setting than the one that is sent."""
+    """Yields a problem if the body is in another parameter than the one that is sent."""
     how = node.literal("specifyBody", "keypair")
     if node.get("sendBody") is not True or kind == "binaryData":
         return

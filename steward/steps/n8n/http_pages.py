@@ -92,7 +92,7 @@ def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem
 
 
 def _change_problems(pagination: JsonObject) -> Iterable[StepProblem]:
-    """Yields the problems of what changes from page to page."""
+    """Yields the problems of the values that change from page to page."""
     if any(str(row.get("type", "qs")) not in ("qs", "headers") for row in _parameters(pagination)):
         message = "It changes the body from page to page, which a read does not send. Change the query."
         yield StepProblem("error", "parameter", message)
@@ -131,7 +131,7 @@ class _Pages:
     gathered: StepBudget = field(default_factory=StepBudget)
 
     async def worked_out(self, values: Sequence[JsonValue]) -> list[AnyJson]:
-        """Evaluates expressions with the latest page as `$response`. Raises ItemFailed."""
+        """Evaluates expressions with the latest response as `$response`. Raises ItemFailed."""
         templates = [template.decode_template(entry) for entry in values if isinstance(entry, Mapping)]
         request = {"url": self.first.address(), "headers": dict(self.first.headers)}
         json = self.call.items[self.index].json
@@ -162,7 +162,7 @@ class _Pages:
     async def request(self) -> PageRequest | None:
         """Returns the next request, or None if the response does not name one."""
         if _mode(self.pagination) == _MODES[2]:
-            # n8n evaluates it before the first page as well, where it mostly is undefined
+            # n8n evaluates it before the first page as well, where it is mostly undefined
             [url] = await self.worked_out([self.pagination.get("nextURL", "")])
             if js.is_missing(url) or url == "":
                 return None if self.count else self.first

@@ -139,7 +139,7 @@ def puts_back_keys(
 
 
 def _beside(keys: Sequence[KeyPlace], sign_in: str, name: str | None) -> bool:
-    """Returns whether a key is in another place than the one where the sign-in puts it."""
+    """Returns whether a key is elsewhere than where the sign-in puts it."""
     account_key = (
         (sign_in, name.lower()) if sign_in in ("header", "query") and name else ("header", "authorization")
     )

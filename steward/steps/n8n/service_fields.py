@@ -103,7 +103,7 @@ def read_call_fields(fields: ServiceFields, sources: CallFields) -> JsonObject:
 def path_segment(text: str, words: str) -> str:
     """Returns a text quoted as one path segment. Raises ItemFailed if it is empty, `.` or `..`.
 
-    Tabs and line breaks are left out, as wherever a text is read as an address.
+    Tabs and line breaks are removed, as URL parsers do.
     """
     text = text.translate(_LEFT_OUT)
     if not text:

@@ -20,7 +20,7 @@ _ROW_NUMBER = "row_number"
 
 
 def _maps_automatically(parameters: JsonObject, version: float) -> bool:
-    """Returns whether the items' fields name the columns and the version lets extra fields be handled."""
+    """Returns whether columns are matched by field name, in a version that has options for extra fields."""
     if version >= 4:
         columns = parameters.get("columns")
         mode = columns.get("mappingMode") if isinstance(columns, Mapping) else None
@@ -50,7 +50,7 @@ def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepP
 
 
 def text_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields what Google Sheets would make of texts, which are written here as they are."""
+    """Yields problems with texts that Google Sheets would interpret; here they are written unchanged."""
     older, newer = node.get("options.valueInputMode", "RAW"), node.get("options.cellFormat", "USER_ENTERED")
     if (older if node.version < 3 else newer) == "RAW":
         return
@@ -137,8 +137,8 @@ class SheetColumns:
     def with_header(self, proposal: Proposal) -> Proposal:
         """Returns the proposal with a first part that writes the header cells of the added columns.
 
-        Every proposal that needs the columns writes them, since a person may decline any of the others;
-        writing names that are already there counts as unchanged. Raises ItemFailed.
+        Every proposal that uses the columns has this part, because a person may decline any of the others.
+        Writing headers that are already there counts as unchanged. Raises ItemFailed.
         """
         part = self._header_part()
         field_change = FieldChange("columns", "Columns added", [], list(self.added), FieldKind.LIST)

@@ -68,7 +68,7 @@ class _List:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """The effect of enclosing elements; `within` names the one with special rules for its content."""
+    """The effect of the enclosing elements; `within` is the one whose content has special rules."""
 
     list: _List | None = None
     keep_blanks: bool = False
@@ -87,7 +87,7 @@ def to_markdown(page: str, style: Style | None = None) -> str:
     if not is_readable(page):
         raise TooDeep
     is_part = _DOCUMENT.match(page) is None
-    body = LexborHTMLParser(f"<body>{page}" if is_part else page).body  # a part keeps its first blanks
+    body = LexborHTMLParser(f"<body>{page}" if is_part else page).body  # a fragment keeps its leading blanks
     writer = _Writer(style or Style(), _with_content(body) if body is not None else set())
     if body is not None:
         for child in body.iter(include_text=True):

@@ -105,7 +105,7 @@ class AiTransformNode(CodeNode):
 
 
 def _foreign_script(node: NodeDefinition, name: str, *, own: str) -> Iterable[StepProblem]:
-    """Yields a warning of a script in the setting of another step, which n8n ignores."""
+    """Yields a warning about a script in the parameter of another node type, which n8n ignores."""
     if not node.get(name):
         return
     message = f"This step does not read “{name}”: n8n ignores that, and so does a run here."

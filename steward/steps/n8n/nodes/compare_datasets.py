@@ -24,7 +24,7 @@ class CompareDatasetsNode(StepType):
     types = ("compareDatasets",)
     versions = (1, 2, 2.1, 2.2, 2.3)
     per_item = False
-    stateful = True  # it modifies its input's items in place, which a resumed run has to repeat
+    stateful = True  # it modifies its input items in place, and a resumed run has to repeat that
     options = frozenset(("disableDotNotation", "fuzzyCompare", "multipleMatches", "skipFields"))
     choices = MappingProxyType(
         {

@@ -1,4 +1,4 @@
-"""The node form: the pages after the first page of a form, which nobody sees during a run."""
+"""The node form: further pages of a form, which nobody sees during a run."""
 
 from collections.abc import Iterable
 from types import MappingProxyType

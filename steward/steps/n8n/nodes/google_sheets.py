@@ -104,7 +104,7 @@ class GoogleSheetsNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported operations and options."""
         if is_expression(node.get("operation")):
-            # Whether it reads or writes, and so needs approval, is decided at import, never by data.
+            # Whether it writes, and thus needs approval, is decided at import and never depends on data.
             message = "Its operation is decided by an expression. Choose a fixed one."
             yield StepProblem("error", "parameter", message)
         if node.get("resource", "sheet") != "sheet":
@@ -230,7 +230,7 @@ def _fits(row: JsonObject, filters: Sequence[tuple[str, JsonValue]], *, one_is_e
 
 
 def _may_show_another(row: JsonObject, wanted: Iterable[tuple[str, JsonValue]]) -> bool:
-    """Returns whether a text is to match a number, which the tab may show as a date or in a format."""
+    """Returns whether a text has to match a number, which the tab may display as a date or in a format."""
     return any(isinstance(value, str) and isinstance(row.get(name), int | float) for name, value in wanted)
 
 
@@ -271,7 +271,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
             continue
         if row_number is not None or operation != "update":
             written.append(_Row(number, js.to_json(fields), cells, row_number))
-    # Only now are the columns that all items add together known.
+    # All added columns are known only after every item has been mapped.
     for row in written:
         if row.row_number is not None:
             writing.change(row, row.row_number)
@@ -300,7 +300,7 @@ class _Row:
 
 
 def _key_of(params: Params, version: float) -> dict[str, JsonValue]:
-    """Returns the column and value to match on that version 3 has beside the fields to send."""
+    """Returns the column and value to match, which version 3 holds apart from the fields to write."""
     value = params.get("valueToMatchOn")
     is_mapped = 3 <= version < 4 and params.text("dataMode", "defineBelow") == "defineBelow"
     return {js.text(params.get("columnToMatchOn", "")): value} if is_mapped and value is not None else {}
@@ -351,9 +351,9 @@ class _Writing:
         return await self._matching_row([(name, fields.get(name)) for name in names])
 
     async def _matching_row(self, wanted: Sequence[tuple[str, AnyJson]]) -> int | None:
-        """Returns the number of the first row with these values, or else of the first that shows them.
+        """Returns the number of the first row with these values, or else of the first that displays them.
 
-        A step that read the tab may have got its dates and numbers as the tab shows them.
+        A step that read the tab may have received dates and numbers as displayed.
         """
         for row_number, row in self.data_rows.items():
             if _fits(row, wanted, one_is_enough=False):

@@ -171,7 +171,7 @@ def _extracted(call: StepCall, index: int, pages: Sequence[JsonValue], tidies: b
 
 _NOSCRIPT = re.compile(r"(?<=<)(/?)(noscript)(?=[\s/>])", re.IGNORECASE)
 _NOFRAMES = re.compile(r"(?<=<)(/?)(noframes)(?=[\s/>])", re.IGNORECASE)
-_NAMES_IN_SELECTOR = re.compile(  # what is in brackets or quotes names no element
+_NAMES_IN_SELECTOR = re.compile(  # text in brackets or quotes does not name elements
     r"""(?P<kept>\[(?:"(?:\\.?|[^"\\])*+(?:"|\Z)|'(?:\\.?|[^'\\])*+(?:'|\Z)|[^]"'])*+(?:\]|\Z)"""
     r"""|"(?:\\.?|[^"\\])*+(?:"|\Z)|'(?:\\.?|[^'\\])*+(?:'|\Z))"""
     r"""|(?<![\w.#:\\-])(?P<name>noscript|noframes)(?![\w-])""",
@@ -187,7 +187,7 @@ _BEHIND_HEAD = re.compile(
 
 
 def _check_noframes(page: str, params: Params) -> None:
-    """Raises ItemFailed if `noscript` cannot be called `noframes`, as `_with_scripting` does."""
+    """Raises ItemFailed if `_with_scripting` cannot rename `noscript` in this page without a conflict."""
     has_noscript = _NOSCRIPT.search(page) is not None
     if has_noscript and any(match["noscript"] for match in _BEHIND_HEAD.finditer(page)):
         message = "The page has a noscript element between </head> and <body>, which cannot be read here."
@@ -206,15 +206,15 @@ def _check_noframes(page: str, params: Params) -> None:
 
 
 def _with_scripting(page: str) -> str:
-    """Returns the page with `noscript` called `noframes`, whose content is text, too.
+    """Returns the page with `noscript` renamed to `noframes`, whose content is also parsed as text.
 
-    Where scripts run, as in n8n's parser, the content of `noscript` is text and not elements.
+    n8n's parser acts as if scripts were enabled: the content of `noscript` is text and not elements.
     """
     return _NOSCRIPT.sub(lambda tag: tag[1] + _in_case_of(tag[2], "noframes"), page)
 
 
 def _in_case_of(name: str, other_name: str) -> str:
-    """Returns the other name with the capitals of the name, which is equally long."""
+    """Returns `other_name` in the case of `name`, letter by letter; both have the same length."""
     letters = zip(name, other_name, strict=True)
     return "".join(other.upper() if letter.isupper() else other for letter, other in letters)
 
@@ -263,7 +263,7 @@ _BOOLEAN_ATTRIBUTES |= {"loop", "multiple", "open", "readonly", "required", "sco
 def _attribute(node: LexborNode, name: str) -> AnyJson:
     """Returns an attribute's text as cheerio does, or UNDEFINED if it is absent.
 
-    An attribute that is only set has its name as text; options and boxes have a value without one.
+    A boolean attribute has its name as text; options and check boxes without a value get one.
     """
     if name in node.attributes:
         return name if name.lower() in _BOOLEAN_ATTRIBUTES else (node.attributes[name] or "")

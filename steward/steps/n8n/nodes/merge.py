@@ -290,7 +290,7 @@ def _with_suffixes(row: Sequence[tuple[int, Item]]) -> JsonObject:
     fields: dict[str, JsonValue] = {}
     for number, item in row:
         fields |= _suffixed(item.json, number)
-    # like n8n, also keeps the last input's fields under their own names
+    # like n8n, also adds the last input's fields under their own names
     return {**fields, **row[-1][1].json} if len(row) > 1 else fields
 
 
@@ -506,8 +506,8 @@ def _older_matches(call: StepCall, params: Params) -> Matches:
     index_by_key: dict[str, int] = {}
     for index, item in enumerate(call.inputs[1]):
         key = js.get_path(item.json, pair[1])
-        if js.truthy(key):  # in this version 0, false and '' are no keys
-            index_by_key[js.text(key)] = index  # of several items with one key the last counts
+        if js.truthy(key):  # in this version 0, false and '' do not match anything
+            index_by_key[js.text(key)] = index  # if several items have the same key, the last one counts
     of_first: list[Sequence[int]] = []
     for item in call.inputs[0]:
         key = js.get_path(item.json, pair[0])

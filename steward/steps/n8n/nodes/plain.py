@@ -56,7 +56,7 @@ class RespondToWebhookNode(StepType):
     """The node respondToWebhook: passes items on, because no client waits for a response."""
 
     types = ("respondToWebhook",)
-    knows_all_parameters = True  # whatever it would respond with, nobody gets it here
+    knows_all_parameters = True  # no caller receives a response, so its contents do not matter
     field_use = FieldUse.PASSES_ITEMS
     versions = (1, 1.1, 1.2, 1.3, 1.4, 1.5)
     per_item = False
@@ -88,7 +88,7 @@ class RespondToWebhookNode(StepType):
         return ("out:0", _RESPONSE_PORT) if _has_response_output(node) else ("out:0",)
 
     def unfilled_outputs(self, node: NodeDefinition) -> Mapping[str, str]:
-        """Returns the output of the response, which is not put together here."""
+        """Returns the output of the response, which no run fills here."""
         message = "Its output “Response” passes on what it answered, which is not supported."
         return {_RESPONSE_PORT: f"{message} Connect what follows to its first output in n8n."}
 

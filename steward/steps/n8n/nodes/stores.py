@@ -37,7 +37,7 @@ _FILTERS = {
     "decimalPoints": "dp",
     "shippingClass": "shipping_class",
 }
-# Settings that an n8n update has beside its fields.
+# Settings of an n8n update beside its fields.
 _UNCHANGED = {
     "metadataUi": "metadata",
     "imagesUi": "images",

@@ -1,4 +1,4 @@
-"""The nodes of n8n's course: its sample customers, and messages that nobody receives."""
+"""The nodes of n8n's course: its sample customers, and messages that are not sent."""
 
 from collections.abc import Iterable
 
@@ -73,7 +73,7 @@ class TrainingMessengerNode(StepType):
     parameters = frozenset(("customerId", "message"))
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a note that nobody receives the message."""
+        """Yields a note that the message is not sent."""
         message = "It belongs to n8n's course: its messages go to nobody, in n8n neither. Nothing to do."
         yield StepProblem("note", "parameter", message)
 

@@ -113,7 +113,7 @@ class Table:
 
         def meets(row: Row) -> bool:
             cell = row.get(column)
-            if cell is None:  # a missing value is neither equal nor different
+            if cell is None:  # a missing value equals nothing and differs from nothing
                 return False
             cell_kind = kind or _type_of_value(cell)
             if cell_kind not in others:
