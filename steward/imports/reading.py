@@ -110,8 +110,8 @@ def _references(plan: Plan) -> list[Finding]:
     entry = plan.entry()
     names = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
     # including disabled steps, which pass their items on
-    ran = {step.name for step in plan.steps if step.origin is not None and step.origin.reachable}
-    ran |= set() if entry is None else {entry.name}
+    executed = {step.name for step in plan.steps if step.origin is not None and step.origin.reachable}
+    executed |= set() if entry is None else {entry.name}
     steps_after = _steps_after(plan)
     findings: list[Finding] = []
     for step in plan.steps:
@@ -119,13 +119,13 @@ def _references(plan: Plan) -> list[Finding]:
         if source is None or not source.supported or source.on_error is not OnError.STOP:
             continue
         referenced = _referenced_steps(step, source.source_type)
-        for name in sorted(referenced - ran):
+        for name in sorted(referenced - executed):
             words = _never_runs(name, entry) if name in names else _is_absent(name)
             findings.append(Finding(step.name, FindingLevel.ERROR, "expression_feature", words))
-        later = referenced & ran and (referenced & ran & steps_after(step.name)) - {step.name}
+        later_steps = referenced & executed and (referenced & executed & steps_after(step.name)) - {step.name}
         findings += (
             Finding(step.name, FindingLevel.ERROR, "expression_feature", _runs_later(name))
-            for name in sorted(later)
+            for name in sorted(later_steps)
             if step.name not in steps_after(name)  # in a loop, an earlier iteration may have run it
         )
     return findings

@@ -38,8 +38,8 @@ def report_of(plan: Plan, findings: Iterable[Finding]) -> ImportReport:
         softened, key=lambda finding: (_ORDER[finding.level], places.get(finding.step or "", -1))
     )
     if len(ordered) > _MAX_FINDINGS:
-        rest = len(ordered) - _MAX_FINDINGS
-        message = f"{rest} more findings are not shown. Correct these first and import the workflow again."
+        omitted = len(ordered) - _MAX_FINDINGS
+        message = f"{omitted} more findings are not shown. Correct these first and import the workflow again."
         ordered = [*ordered[:_MAX_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", message)]
     blocked = {finding.step for finding in ordered if finding.level is FindingLevel.ERROR}
     unsupported = sum(step.name in blocked for step in plan.steps)

@@ -38,7 +38,7 @@ class Sources:
         built = {
             name: (_FOLDER / "built" / f"{name}.js").read_text("utf-8") for name in ("luxon", "jmespath")
         }
-        ground = "\n".join(parts[:_FILES_BEFORE_LUXON])
+        base_files = "\n".join(parts[:_FILES_BEFORE_LUXON])
         after_luxon = "\n".join(parts[_FILES_BEFORE_LUXON:])
         rest_alone = "\n".join(
             part
@@ -52,7 +52,7 @@ class Sources:
         without_luxon = "const luxon = null;"
         self._texts = {
             (dates, modules): self._joined(
-                ground, luxon if dates else without_luxon, query, after_luxon if modules else rest_alone
+                base_files, luxon if dates else without_luxon, query, after_luxon if modules else rest_alone
             )
             for dates in (True, False)
             for modules in (True, False)

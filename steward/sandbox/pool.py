@@ -160,7 +160,7 @@ class SandboxPool:
             if time_used is not None:
                 time_used.seconds += clock.spent()
             if not reusable:
-                await self._end(child)
+                await self._end_child(child)
             child.busy = False
             self._wake_waiting()
             self._keep_spare(kind)
@@ -180,7 +180,7 @@ class SandboxPool:
             task.cancel()
         await asyncio.gather(*self._spares, return_exceptions=True)
         for child in list(self._live):
-            await self._end(child)
+            await self._end_child(child)
         if self._folder is not None:
             os.chmod(self._folder.name, 0o700)
             self._folder.cleanup()
@@ -214,7 +214,7 @@ class SandboxPool:
         It searches anew after each, because other tasks end children at the same time.
         """
         while untrusted := [child for child in self._live if not child.busy and child.process.unread]:
-            await self._end(untrusted[0])
+            await self._end_child(untrusted[0])
 
     def _reusable_child(self, owner: Owner, kind: str) -> _Child | None:
         """Returns an idle child of this owner, or an unused one unless other organizations go first."""
@@ -242,7 +242,7 @@ class SandboxPool:
         self._starting += 1
         try:
             if instead is not None:
-                await self._end(instead)
+                await self._end_child(instead)
             process = await _spawn_process(kind, self._working_folder())
             try:
                 child = await _await_ready(process, kind)
@@ -263,7 +263,7 @@ class SandboxPool:
             os.chmod(self._folder.name, 0o500)
         return self._folder.name
 
-    async def _end(self, child: _Child) -> None:
+    async def _end_child(self, child: _Child) -> None:
         if child in self._live:
             self._live.remove(child)
         await child.process.end()

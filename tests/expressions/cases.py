@@ -1,4 +1,4 @@
-"""Recorded steps with expressions and scripts, each worked out from what was recorded before.
+"""Provides recorded steps with expressions and scripts, with their recorded inputs and outputs.
 
 See docs/design/imports-n8n.md#recorded-cases.
 """
@@ -25,7 +25,7 @@ NOW = datetime(2026, 1, 15, 10, 0, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A step of a case that ran once: its node, the items it was given, and what it put out."""
+    """A step of a case that ran once: its node, its input items, and its output, None if it had none."""
 
     case: str
     node: Mapping[str, Json]
@@ -45,7 +45,7 @@ class RecordedStep:
 
 
 def recorded_steps(folder: Path, families: Sequence[str]) -> Iterator[RecordedStep]:
-    """The steps behind Start of the cases of some families."""
+    """Yields the steps after the trigger, from the cases of these families."""
     for file in sorted(folder.glob("*.json")):
         if file.stem.rpartition("-")[0] in families:
             yield from _steps_of(json.loads(file.read_text("utf-8")))
@@ -115,12 +115,12 @@ def _world(
 
 
 def stored(value: Json) -> Json:
-    """A value as the tool keeps it in an item; UNDEFINED stays."""
+    """Returns a value as an item stores it: NaN and infinity become null; UNDEFINED stays."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def equal(item: Json, other: Json) -> bool:
-    """JSON by value, numbers as numbers."""
+    """Returns whether two JSON values are equal, comparing integers and floats by value."""
     if isinstance(item, bool) or isinstance(other, bool) or item is UNDEFINED or other is UNDEFINED:
         return item is other
     if isinstance(item, dict) and isinstance(other, dict):

@@ -1,4 +1,4 @@
-"""An evaluator with children of its own, and the plainest world."""
+"""Provides an evaluator, and contexts that hold only input items."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,13 +13,13 @@ from tests.shared_sandbox import shared_sandbox
 
 @pytest.fixture
 def evaluator() -> Evaluator:
-    """One run's evaluator."""
+    """Provides the evaluator of one run."""
     return Evaluator(shared_sandbox(), "org", "run")
 
 
 @pytest.fixture
 def world() -> Callable[[Sequence[Any]], ExpressionContext]:
-    """A world of some items and nothing else, in Berlin."""
+    """Provides a function that returns a context with these items and nothing else, in Berlin's time zone."""
     return lambda items: ExpressionContext(
         items=items, variables=ExpressionVariables(now=NOW, timezone="Europe/Berlin", seed=3)
     )

@@ -1,4 +1,4 @@
-"""What is found by compiling at import, before anything runs.
+"""Tests the problems that compiling finds at import, before anything runs.
 
 See docs/design/imports-n8n.md#code-steps and docs/design/imports-n8n.md#findings.
 """
@@ -143,7 +143,7 @@ SCRIPTS = {
 
 
 async def test_templates_are_judged_with_their_column(evaluator: Evaluator) -> None:
-    """expression_feature once per expression, with its column.
+    """Reports `expression_feature` once per expression, with its column.
 
     See docs/design/api/imports.md#findings and docs/design/imports-n8n.md#findings.
     """
@@ -158,7 +158,7 @@ async def test_templates_are_judged_with_their_column(evaluator: Evaluator) -> N
 
 
 async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
-    """Found by parsing at import; compiling never runs them.
+    """Finds problems by parsing alone; a script with an endless loop is checked at once.
 
     See docs/design/imports-n8n.md#code-steps and docs/design/imports-n8n.md#safety.
     """
@@ -195,7 +195,7 @@ FALLBACKS = {
 
 @pytest.mark.parametrize("is_script", [False, True])
 async def test_a_fallback_counts_where_it_takes_effect(evaluator: Evaluator, is_script: bool) -> None:
-    """Warns of an empty name of n8n whose fallback is the value, and refuses it where it is not."""
+    """Warns of an empty name of n8n whose fallback gives the value, and refuses one without."""
     variables = ExpressionVariables(now=NOW, timezone="UTC", seed=3)
     world = ExpressionContext(items=[{}], variables=variables)
     for text, takes_effect in FALLBACKS.items():
@@ -234,21 +234,21 @@ async def test_a_fallback_counts_where_it_takes_effect(evaluator: Evaluator, is_
 async def test_what_to_write_instead_of_a_part_of_this(
     evaluator: Evaluator, mode: str, member: str, todo: str
 ) -> None:
-    """Names what scripts of the mode have in place of it."""
+    """Names what scripts of the mode have in place of a member of `this`."""
     script = Script(f"return this.{member};", ScriptMode(mode))
     checked = await evaluator.check(CheckRequest(scripts=[script]))
     assert [problem.what_to_do for problem in checked.scripts[0]] == [todo]
 
 
 async def test_members_of_many_modules_are_found_in_time(evaluator: Evaluator) -> None:
-    """Reads a script once for all modules that it loads."""
+    """Checks the members of all loaded modules in one pass over the script."""
     text = "".join(f"const u{number} = require('util'); u{number}.format();" for number in range(3000))
     checked = await evaluator.check(CheckRequest(scripts=[Script(f"{text} u7.inspect()", ScriptMode.ALL)]))
     assert [problem.level for problem in checked.scripts[0]] == ["error"]
 
 
 async def test_nested_calls_are_followed_in_time(evaluator: Evaluator) -> None:
-    """Follows the names of nested calls in less time than it takes to read the script."""
+    """Resolves the names of deeply nested calls faster than it reads the script."""
     text = ("x=f(" * 100 + ")" * 100 + ";") * 200
     seconds = []
     for script in (text, f"{text} return [{{ json: {{ t: x.binary.a.data }} }}];"):
@@ -260,7 +260,7 @@ async def test_nested_calls_are_followed_in_time(evaluator: Evaluator) -> None:
 
 
 async def test_names_that_are_not_here_are_found_in_time(evaluator: Evaluator) -> None:
-    """Looks for the declaration of a name once, however often the script has the name."""
+    """Searches for the declaration of a name once, however often the script uses the name."""
     seconds = []
     for name in ("this.nothing", "fetch", "this.$json"):
         began = time.perf_counter()
@@ -270,7 +270,7 @@ async def test_names_that_are_not_here_are_found_in_time(evaluator: Evaluator) -
 
 
 async def test_a_field_called_binary_is_no_file(evaluator: Evaluator) -> None:
-    """Accepts such a field where scripts have no items with files, or where their item is its fields."""
+    """Accepts a field called `binary` in modes whose scripts get no items with files, or get only fields."""
     scripts = [
         Script("return { t: item.binary.photo.data };", ScriptMode.FUNCTION_ITEM),
         Script(
@@ -282,7 +282,7 @@ async def test_a_field_called_binary_is_no_file(evaluator: Evaluator) -> None:
 
 
 async def test_liquid_is_parsed_and_its_filters_known(evaluator: Evaluator) -> None:
-    """An unknown filter or tag is an error at import; no index access.
+    """Reports an unknown filter or tag, and access to a list by index, as an error.
 
     See docs/design/imports-shopify-flow.md#liquid.
     """
@@ -300,7 +300,10 @@ async def test_liquid_is_parsed_and_its_filters_known(evaluator: Evaluator) -> N
 
 
 async def test_flow_scripts_are_compiled_with_their_export(evaluator: Evaluator) -> None:
-    """Export default function main(input). See docs/design/imports-shopify-flow.md#tasks."""
+    """Compiles `export default function main(input)` of Shopify Flow.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     good = "export default function main(input) { return { n: input.a + 1 }; }"
     checked = await evaluator.check(
         CheckRequest(scripts=[Script(good, ScriptMode.FLOW), Script("export default (", ScriptMode.FLOW)])

@@ -1,4 +1,4 @@
-"""Extensions as the origin's documentation tells them, beyond the recorded ones.
+"""Tests extensions as n8n documents them, beyond the recorded ones.
 
 See docs/design/imports-n8n.md#names.
 """
@@ -53,7 +53,7 @@ EXPECTED_VALUES: Final = {
     "({ name: 'Mr Nathan', city: 'hanoi' }).urlEncode()": "name=Mr+Nathan&city=hanoi",
     "(318.65).round(1)": 318.6,
     "(2.5).isEven()": FAILS,
-    # Whether something is empty may be asked of nothing; any other extension there fails.
+    # isEmpty() and isNotEmpty() accept null and undefined; every other extension fails on them.
     "[null.isEmpty(), $json.gone.isEmpty(), !$json['gone'].isNotEmpty(), [].find(x => x).isEmpty()]": [True]
     * 4,
     "$json.gone?.isEmpty()": UNDEFINED,
@@ -68,7 +68,7 @@ EXPECTED_VALUES: Final = {
 async def test_extensions_do_what_is_documented(
     evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
 ) -> None:
-    """What the documentation leaves open fails rather than giving another value.
+    """Returns what the documentation says; an undocumented use fails instead of giving another value.
 
     See docs/design/imports-n8n.md#names.
     """

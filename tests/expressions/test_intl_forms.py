@@ -1,4 +1,4 @@
-"""Tests dates, times and the order of texts against what V8 of Node 22 writes.
+"""Tests the formats of dates and times and the order of texts against V8 of Node.js 22.
 
 See docs/design/imports-n8n.md#names.
 """
@@ -84,7 +84,7 @@ SORTED: Final = [
 async def test_a_date_has_the_form_of_its_locale(
     evaluator: Evaluator, world: World, locale: str, options: str, expected: str | None
 ) -> None:
-    """Writes the form that V8 writes; None marks a form that is refused."""
+    """Formats a date as V8 does; None marks a format that is refused."""
     code = f"{NIGHT}.toLocaleString('{locale}', {{ timeZone: 'UTC', {options} }} )"
     [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
     assert isinstance(value, ExpressionError) if expected is None else value == expected
@@ -95,7 +95,7 @@ async def test_a_date_has_the_form_of_its_locale(
 async def test_an_hour_is_as_wide_as_in_v8(
     evaluator: Evaluator, world: World, locale: str, options: str, expected: str
 ) -> None:
-    """Writes a leading zero depending on the widths of minutes and seconds, and on a name of a zone."""
+    """Pads the hour depending on the widths of minutes and seconds, and on a zone name."""
     made = f"new Intl.DateTimeFormat('{locale}', {{ timeZone: 'UTC', {options} }} )"
     code = f"{made}.format(new Date('2024-09-06T09:05:07Z'))"
     [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
@@ -106,14 +106,14 @@ async def test_an_hour_is_as_wide_as_in_v8(
 async def test_texts_are_ordered_by_their_language(
     evaluator: Evaluator, world: World, texts: list[str], locale: str, expected: list[str]
 ) -> None:
-    """Sorts ß, æ, ø and ł as their letters; Swedish has å, ä, ö behind z, and Spanish ñ behind n."""
+    """Sorts ß, æ, ø and ł like their base letters; Swedish å, ä and ö after z, and Spanish ñ after n."""
     code = f"{texts}.sort((a, b) => a.localeCompare(b, '{locale}'))"
     [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
     assert value == expected
 
 
 async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: World) -> None:
-    """Joins a time by a plain space, not its parts, and gives each currency its decimal places."""
+    """Has a plain space in a text but not in its parts, and each currency's decimal places."""
     made = "new Intl.DateTimeFormat('en-US', { hour: 'numeric', timeZone: 'UTC' } )"
     codes = [
         f"{made}.format({NIGHT})",
@@ -138,7 +138,7 @@ async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: Wor
 async def test_numbers_that_are_not_written_as_in_v8_are_refused(
     evaluator: Evaluator, world: World, options: str
 ) -> None:
-    """Refuses groups of an own width and narrow signs that are not known."""
+    """Refuses other group sizes and narrow currency signs that are not known."""
     code = f"(1234).toLocaleString('en-US', {{ {options} }} )"
     [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
     assert isinstance(value, ExpressionError)

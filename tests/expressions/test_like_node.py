@@ -61,14 +61,14 @@ CLONES: Final = """
 
 
 async def test_expressions_answer_as_node_does(evaluator: Evaluator, world: World) -> None:
-    """Zones written as offsets, capitals first, and lengths of vectors to the last digit."""
+    """Reads zones given as offsets, sorts capitals first, and computes Math.hypot to the last digit."""
     outcomes = await evaluator.evaluate([read(f"={{{{ {text} }}}}") for text in ANSWERS], world([{}]))
     answers = dict(zip(ANSWERS, (outcome[0] for outcome in outcomes), strict=True))
     assert answers == ANSWERS
 
 
 async def test_clones_share_nothing_and_refuse_functions(evaluator: Evaluator, world: World) -> None:
-    """Copies cycles, maps, sets and bytes; a function or a symbol ends in a DataCloneError."""
+    """Copies cycles, maps, sets and bytes; a function or symbol raises a DataCloneError."""
     result = await evaluator.run_code(Script(CLONES, ScriptMode.ALL), world([{}]))
     assert result.items[0].json == {
         "cyclic": True,

@@ -1,4 +1,4 @@
-"""What a text with expressions does with the marker of a removed key.
+"""Tests how texts with expressions use the marker of a removed key.
 
 See docs/design/imports-secrets.md#markers.
 """
@@ -31,7 +31,7 @@ FIELD = RemovedKey("key")
 
 
 def reads(code: str) -> str | None:
-    """Returns the key that code reads by the field that the tests keep one in."""
+    """Returns the key if code reads the field `key`, which holds one in these tests."""
     return "key" if re.search(r"\bkey\b", code) else None
 
 
@@ -85,26 +85,26 @@ PARTS: dict[str, tuple[TextPart, ...] | None] = {
 def test_a_key_comes_through_an_expression_or_the_expression_is_refused(
     text: str, parts: tuple[TextPart, ...] | None
 ) -> None:
-    """Tells fixed texts, keys and data apart; None where a key is compared or changed."""
+    """Tells fixed texts, keys and data apart; None marks expressions that compare or change a key."""
     assert parts_of(text, reads) == parts
 
 
 def test_encoding_for_an_address_keeps_a_key_in_an_address_alone() -> None:
-    """Accepts `encodeURIComponent` where the account encodes the key itself."""
+    """Accepts `encodeURIComponent` only in a URL, where the account encodes the key itself."""
     assert parts_of("={{ encodeURIComponent($json.key) }}", reads, in_address=True) == (FIELD,)
 
 
 @pytest.mark.parametrize("code", ["(" * 5000 + "K" + ")" * 5000, "K" + ".trim()" * 5000, "K+" * 50_000 + "K"])
 def test_a_hostile_expression_is_refused_in_bounded_time(code: str) -> None:
-    """Reads at most 2,000 signs of an expression with a key, whatever their nesting."""
+    """Reads at most 2,000 tokens of an expression with a key, whatever their nesting."""
     began = time.process_time()
     assert parts_of(f"={{{{ {code.replace('K', '$json.key')} }}}}", reads) is None
     assert time.process_time() - began < 5
 
 
 def test_two_thousand_tokens_are_read_and_one_more_is_not() -> None:
-    """Holds the limit of an expression that reads a key."""
-    within = "$json.key" + "+'a'" * 998  # 4 tokens and two for each text: `$json . key` are 3
+    """Accepts an expression with a key up to 2,000 tokens and refuses a longer one."""
+    within = "$json.key" + "+'a'" * 998  # 4 tokens, and two more for each text: `$json . key` are 3
     assert parts_of(f"={{{{ {within} }}}}", reads) is not None
     assert parts_of(f"={{{{ {within}+'a' }}}}", reads) is None
 
@@ -128,7 +128,7 @@ CODES = st.recursive(
 async def test_an_accepted_expression_gives_the_same_with_another_key(
     evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
 ) -> None:
-    """Evaluates random expressions with a marker and with a key: only the key itself may differ."""
+    """Evaluates random expressions with a marker and with a key: only the key itself differs."""
     codes: set[str] = set()
 
     @settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -176,8 +176,8 @@ def _written(outcome: Any) -> str:
     ],
 )
 def test_variables_are_read_within_limits(code: str, count: int) -> None:
-    """Reads none in code with more than 2,000 tokens or with a quote that is not closed, and ends at once.
+    """Reads no variables in code with over 2,000 tokens or an unterminated quote, in bounded time.
 
-    Every quote is searched for to the end of the line; for half a million that would take hours.
+    Searching for the end of every quote would take hours for half a million quotes.
     """
     assert len(variable_reads(code)) == count

@@ -1,4 +1,4 @@
-"""Paths worked out here answer as the child does, whatever the data.
+"""Tests that paths evaluated in this process give the same values as in the sandbox, for any data.
 
 See docs/design/imports-n8n.md#where-expressions-run.
 """
@@ -64,7 +64,7 @@ PATHS = st.lists(st.builds(lambda root, keys: root + keys, ROOTS, KEYS), min_siz
 
 
 def _by_the_child(text: str) -> ParameterTemplate:
-    """The same template, told to be more than a path."""
+    """Returns the same template, marked as JavaScript so that the sandbox evaluates it."""
     template = read(text)
     parts = tuple(part if isinstance(part, str) else Chunk(part.code) for part in template.parts)
     return ParameterTemplate(text, Lang.JS, parts, template.steps, template.paired)
@@ -78,7 +78,7 @@ EXAMPLES = int(os.environ.get("PATH_EXAMPLES", "60"))
 
 
 async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
-    """Native must answer exactly as the worker, on random paths and data.
+    """Gives exactly the value that the sandbox gives, for random paths and data.
 
     See docs/design/imports-n8n.md#where-expressions-run.
     """
@@ -111,7 +111,10 @@ async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
 async def test_paths_leave_this_process_for_nothing(
     world: Callable[[Sequence[Any]], ExpressionContext],
 ) -> None:
-    """78 of 100 chunks need no child. See docs/design/imports-n8n.md#where-expressions-run."""
+    """Evaluates paths without starting a sandbox process; about 78 of 100 chunks are paths.
+
+    See docs/design/imports-n8n.md#where-expressions-run.
+    """
     children = SandboxPool(1)
     items = [{"a": {"b": ["x"]}, "n": 2.5}, {"a": "y", "n": None}]
     texts = ["={{ $json.a.b[0] }}", "={{ $json.a.b }}-{{ $json.n }}|{{ $itemIndex }}", "plain"]
@@ -122,7 +125,7 @@ async def test_paths_leave_this_process_for_nothing(
     assert await evaluator.evaluate([read("={{ $json.n }}€")], world(items)) == [["2.5€", "€"]]
     assert children.live == 0
     assert await evaluator.evaluate([read(texts[1])], world(items[:1])) == [["x-2.5|0"]]
-    assert children.live == 1  # a list in a text is JavaScript's to write
+    assert children.live == 1  # JavaScript turns the list into text
     await children.close()
 
 
@@ -147,7 +150,10 @@ NUMBERS = [
 async def test_a_number_in_a_text_is_written_as_javascript_writes_it(
     evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
 ) -> None:
-    """Values become text as JavaScript does. See docs/design/imports-n8n.md#chunks."""
+    """Converts numbers to text as JavaScript does.
+
+    See docs/design/imports-n8n.md#chunks.
+    """
     items = [{"n": number} for number in NUMBERS]
     (there,) = await evaluator.evaluate([_by_the_child("=<{{ $json.n }}>")], world(items))
     for item, elsewhere in zip(items, there, strict=True):

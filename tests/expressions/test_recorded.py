@@ -1,4 +1,4 @@
-"""What a real n8n made of expressions and scripts, and what is made of them here.
+"""Compares expressions and scripts with what a real n8n computed.
 
 See docs/design/imports-n8n.md#expressions and docs/design/imports-n8n.md#recorded-cases.
 """
@@ -23,7 +23,7 @@ from tests.expressions.cases import RecordedStep, equal, recorded_steps, stored
 
 CASES = case_data("n8n_cases")
 EXPRESSIONS = sorted({file.stem.rpartition("-")[0] for file in CASES.glob("expr-*.json")} - {"expr-params"})
-# The source of n8n's own wrapper of a function, and an address runs could be resumed by.
+# Expressions that may differ: the source of n8n's own wrapper function, and the URL that resumes a run.
 ACCEPTED = {"=<{{ Object.groupBy }}>", "={{ $execution.resumeUrl ? 1 : 0 }}"}
 
 
@@ -55,7 +55,7 @@ def _differences(step: RecordedStep, answers: Sequence[Sequence[Outcome]]) -> li
 
 
 def _as_stored(step: RecordedStep, field: dict[str, Any], value: Any) -> Any:
-    """As the step keeps it: set 1 and 2 the value, set 3 text where its field is text."""
+    """Returns a value as the step stores it: version 3 of set converts it to the type of its field."""
     if "values" in step.node["parameters"] or field["type"] != "string":
         return stored(value)
     if value is UNDEFINED or value is None:
@@ -68,7 +68,7 @@ def _as_stored(step: RecordedStep, field: dict[str, Any], value: Any) -> Any:
 
 
 async def test_recorded_expressions_come_to_what_they_came_to(evaluator: Evaluator) -> None:
-    """Values, texts, errors, extensions, dates and zones of every recorded expression.
+    """Gives the recorded values, texts, errors and dates of every recorded expression.
 
     See docs/design/imports-n8n.md#expressions.
     """
@@ -100,7 +100,10 @@ async def _run(evaluator: Evaluator, step: RecordedStep) -> CodeResult | CodeFai
 
 
 async def test_recorded_scripts_put_out_what_they_put_out(evaluator: Evaluator) -> None:
-    """Both modes, their results and their failures. See docs/design/imports-n8n.md#code-steps."""
+    """Gives the recorded results and failures of scripts in both modes.
+
+    See docs/design/imports-n8n.md#code-steps.
+    """
     count = 0
     for step in recorded_steps(CASES, SCRIPTS):
         tolerant = step.node.get("onError") == "continueRegularOutput"
@@ -129,7 +132,10 @@ def _is_error(step: RecordedStep) -> bool:
 
 
 async def test_recorded_orders_of_scripts_are_the_same(evaluator: Evaluator) -> None:
-    """Sort by code. See docs/design/imports-n8n.md#node-types."""
+    """Sorts by code as recorded.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     steps = list(recorded_steps(CASES, ["sort-code"]))
     for step in steps:
         order = await evaluator.order(step.node["parameters"]["code"], step.world)

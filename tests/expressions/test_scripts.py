@@ -1,4 +1,4 @@
-"""What scripts find and what counts as items, beyond the recorded ones.
+"""Tests the names that scripts can use and which results become items, beyond the recorded ones.
 
 See docs/design/imports-n8n.md#code-steps.
 """
@@ -48,7 +48,7 @@ async def _all(
 async def test_parts_of_the_execution_that_are_missing_fail(
     evaluator: Evaluator, world: World_, text: str
 ) -> None:
-    """Fails in any spelling instead of going on with undefined."""
+    """Fails on unavailable members of `$execution`, in any spelling, instead of giving undefined."""
     with pytest.raises(CodeFailed, match="is not there"):
         await _all(evaluator, text, world(TWO))
 
@@ -81,7 +81,7 @@ _NO_VALUE = "“$env.PLACE” has no value here"
     ],
 )
 async def test_a_variable_without_a_value_fails(evaluator: Evaluator, text: str, expected: Any) -> None:
-    """Reads variables that have a value, or a fallback where they are read; fails for others in any spelling.
+    """Reads variables with a value or a fallback; fails for others, in any spelling.
 
     See docs/design/imports-variables.md#values.
     """
@@ -99,7 +99,7 @@ async def test_a_variable_without_a_value_fails(evaluator: Evaluator, text: str,
 async def test_the_execution_is_written_out_without_what_is_missing(
     evaluator: Evaluator, world: World_
 ) -> None:
-    """Copies and writes out `$execution` with the parts that are there."""
+    """Copies and encodes `$execution` with its available members."""
     text = "return { names: Object.keys({ ...$execution }), text: JSON.stringify($execution) }"
     (item,) = await _all(evaluator, text, world(TWO))
     assert "resumeUrl" not in str(item)
@@ -107,7 +107,7 @@ async def test_the_execution_is_written_out_without_what_is_missing(
 
 
 async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) -> None:
-    """A list of {json}, a list of objects, one object; pairing as the script says it.
+    """Accepts a list of {json}, a list of objects, or one object; pairs them as the script says.
 
     See docs/design/imports-n8n.md#code-steps.
     """
@@ -121,7 +121,7 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
         "return $input.all().filter((item) => item.json.n > 1)": [(1,)],
         "return items.map((item) => ({ json: item.json }))": [None, None],
         "return []": [],
-        # Names a script declares over those it finds, as half of all scripts do.
+        # Names that scripts declare although n8n provides them, as half of all scripts do.
         "const items = $input.all(); return items.map((item) => ({ json: item.json }))": [None, None],
         "return [$json, $input.item.json, { n: $itemIndex }]": [None, None, None],
         "let crypto = 1; const DateTime = 2; return { a: crypto + DateTime }": [None],
@@ -154,7 +154,7 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
 async def test_a_failure_says_whether_the_script_threw(
     evaluator: Evaluator, world: World_, text: str, thrown: bool
 ) -> None:
-    """What threw gives {error}; a result of the wrong shape lets the input go on.
+    """Distinguishes an error that the script threw from a result of the wrong shape.
 
     See docs/design/imports-n8n.md#node-settings.
     """
@@ -165,7 +165,10 @@ async def test_a_failure_says_whether_the_script_threw(
 
 
 async def test_each_item_fails_for_itself_with_its_line(evaluator: Evaluator, world: World_) -> None:
-    """An error in the place of the failed item. See docs/design/imports-n8n.md#node-settings."""
+    """Gives each failed item its own error with the line number.
+
+    See docs/design/imports-n8n.md#node-settings.
+    """
     text = "const a = 1;\nif ($json.n === 2) throw new Error('two');\nreturn { a, at: $itemIndex };"
     first, second = await _all(evaluator, text, world(TWO), ScriptMode.PER_ITEM)
     assert first == ScriptItem({"a": 1, "at": 0}, (0,))
@@ -180,7 +183,7 @@ async def test_each_item_fails_for_itself_with_its_line(evaluator: Evaluator, wo
 
 
 async def test_scripts_find_bytes_hashes_and_waiting(evaluator: Evaluator, world: World_) -> None:
-    """Buffer for texts, crypto hashes, top-level await, console kept to 200 lines.
+    """Provides Buffer, hashes, top-level await and a console that keeps 200 lines.
 
     See docs/design/imports-n8n.md#code-steps.
     """
@@ -209,7 +212,7 @@ async def test_scripts_find_bytes_hashes_and_waiting(evaluator: Evaluator, world
 
 
 async def test_scripts_load_the_modules_that_only_compute(evaluator: Evaluator, world: World_) -> None:
-    """Addresses, query strings, bytes, dates and formats answer as Node.js 20 does."""
+    """Loads modules for URLs, query strings, bytes, dates and formats that answer as Node.js 20 does."""
     text = """
         const { URL: Address } = require('url');
         const url = new URL('../b ?q=ä#f', 'HTTPS://u:p%40@EXAMPLE.com:443/a/c/d');
@@ -263,7 +266,7 @@ async def test_scripts_load_the_modules_that_only_compute(evaluator: Evaluator, 
     }
 
 
-# What Node.js 22 says of the error that each piece of code throws, with `o` as in the test below.
+# The message of Node.js 22 for the error that each piece of code throws, with `o` as in the test below.
 ERROR_TEXTS = {
     "o.gone.x": "Cannot read properties of undefined (reading 'x')",
     "o.none.x = 1": "Cannot set properties of null (setting 'x')",
@@ -316,7 +319,7 @@ ERROR_TEXTS = {
 
 
 async def test_caught_errors_have_the_texts_of_node(evaluator: Evaluator, world: World_) -> None:
-    """A script that puts the text of what it caught into a field gets the text of Node.js."""
+    """Gives caught errors the messages of Node.js, since scripts put them into fields."""
     pieces = "\n".join(
         f"try {{ {code} }} catch (error) {{ texts.push(error.message) }}" for code in ERROR_TEXTS
     )
@@ -330,7 +333,7 @@ async def test_caught_errors_have_the_texts_of_node(evaluator: Evaluator, world:
     assert dict(zip(ERROR_TEXTS, texts, strict=True)) == ERROR_TEXTS
 
 
-# What QuickJS says where the code that failed, or what it wrote to, is not certain.
+# QuickJS's message where it is uncertain which code failed.
 UNCERTAIN_ERRORS = {
     "$json.n.a($json.n.toFixed(1))": "not a function",
     "$json.toString($json.n?.())": "not a function",
@@ -340,7 +343,7 @@ UNCERTAIN_ERRORS = {
 
 
 async def test_an_error_whose_place_is_not_certain_names_no_code(evaluator: Evaluator, world: World_) -> None:
-    """Of several calls that may have failed none is named."""
+    """Names no code if any of several calls may have failed."""
     pieces = "\n".join(
         f"try {{ {code} }} catch ({{ message }}) {{ texts.push(message) }}" for code in UNCERTAIN_ERRORS
     )
@@ -350,14 +353,14 @@ async def test_an_error_whose_place_is_not_certain_names_no_code(evaluator: Eval
 
 
 async def test_a_catch_clause_may_take_errors_apart(evaluator: Evaluator, world: World_) -> None:
-    """A pattern of a catch clause gets the text of Node.js too, and lines keep their numbers."""
+    """Gives errors caught by a destructuring pattern the messages of Node.js; line numbers stay."""
     text = "try { null.x } catch ({\n message, name = '',\n}) {\n throw new Error(`${name}: ${message}`) }"
     with pytest.raises(CodeFailed, match=r"^TypeError: Cannot read .* \(reading 'x'\) \[line 4\]$"):
         await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
 
 
 async def test_errors_of_scripts_are_what_they_were(evaluator: Evaluator, world: World_) -> None:
-    """Classes of errors keep names, prototypes and stacks; an error that cannot be changed stays as it is."""
+    """Keeps names, prototypes and stacks of errors; an error that cannot be modified stays unchanged."""
     text = """
         const methods = { catch() { return 1 }, other: { catch({ a }, b) { return a + b } } };
         class Late extends TypeError {
@@ -392,7 +395,7 @@ async def test_errors_of_scripts_are_what_they_were(evaluator: Evaluator, world:
 
 
 async def test_bytes_are_made_of_what_writes_them(evaluator: Evaluator, world: World_) -> None:
-    """Bytes come back from their JSON; hosts that are numbers are addresses; other values fail."""
+    """Reads Buffers from their JSON, and host names that are numbers as IPv4; other values fail."""
     text = """
         const made = Buffer.from(JSON.parse(JSON.stringify(Buffer.from('hé')))).toString();
         const nameOf = (value) => { try { Buffer.from(value) } catch (error) { return error.name } };
@@ -416,7 +419,7 @@ async def test_bytes_are_made_of_what_writes_them(evaluator: Evaluator, world: W
 
 
 async def test_the_same_run_sees_the_same_clock_and_dice(evaluator: Evaluator, world: World_) -> None:
-    """The clock is the step's start; clock and random given by the run.
+    """Gives the clock of the step's start and random numbers from the run's seed.
 
     See docs/design/imports-n8n.md#names and docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -428,7 +431,10 @@ async def test_the_same_run_sees_the_same_clock_and_dice(evaluator: Evaluator, w
 
 
 async def test_scripts_see_other_steps_through_pairing(evaluator: Evaluator) -> None:
-    """The caller resolves pairing, the script sees its result. See docs/design/imports-n8n.md#pairing."""
+    """Gives a script the paired item that the caller resolved.
+
+    See docs/design/imports-n8n.md#pairing.
+    """
 
     def pairing(name: str, index: int) -> tuple[int, int, int] | Unpaired | None:
         return (0, 0, 1 - index) if index < 2 else Unpaired("It cannot be told which.")
@@ -446,7 +452,10 @@ async def test_scripts_see_other_steps_through_pairing(evaluator: Evaluator) -> 
 
 
 async def test_the_shop_product_runs_main_with_its_input(evaluator: Evaluator) -> None:
-    """Run code is pure: its input in, its value out. See docs/design/imports-shopify-flow.md#tasks."""
+    """Calls `main` of a Shopify Flow script with its input and returns its result.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     text = (
         "const twice = (n) => n * 2;\nexport default function main(input) { return { n: twice(input.a.n) }; }"
     )
@@ -456,7 +465,7 @@ async def test_the_shop_product_runs_main_with_its_input(evaluator: Evaluator) -
 
 
 async def test_patterns_with_look_around_are_tried_in_the_child(evaluator: Evaluator) -> None:
-    """A pattern with look-around or back-references never runs in the service process.
+    """Evaluates patterns with look-around or back-references in the sandbox, never in the service.
 
     See docs/design/imports-n8n.md#conditions.
     """

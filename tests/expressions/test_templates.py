@@ -1,4 +1,7 @@
-"""How a parameter is split, and which steps it asks for. See docs/design/imports-n8n.md#chunks."""
+"""Tests how a parameter is split into chunks, and which steps it refers to.
+
+See docs/design/imports-n8n.md#chunks.
+"""
 
 import pytest
 
@@ -24,7 +27,7 @@ from steward.steps.workflow.expressions.template import Chunk, Lang, decode_temp
     ],
 )
 def test_a_chunk_ends_at_the_first_closing_braces(text: str, parts: list[str]) -> None:
-    """Also inside quotes or an object; without an equals sign in front it is text.
+    """Ends a chunk at the first `}}`, even inside quotes or an object; a value without `=` is text.
 
     See docs/design/imports-n8n.md#chunks.
     """
@@ -53,7 +56,7 @@ def test_a_chunk_ends_at_the_first_closing_braces(text: str, parts: list[str]) -
 def test_a_template_says_which_steps_it_asks_for(
     text: str, lang: Lang, steps: set[str] | None, paired: set[str] | None
 ) -> None:
-    """The referenced outputs are cut down to the steps named.
+    """Names the steps whose output the template needs; None stands for any step.
 
     See docs/design/imports-n8n.md#where-expressions-run.
     """
@@ -62,7 +65,10 @@ def test_a_template_says_which_steps_it_asks_for(
 
 
 def test_liquid_is_known_by_its_braces() -> None:
-    """A value is plain text, Liquid or JSON. See docs/design/imports-shopify-flow.md#file."""
+    """Tells plain text, Liquid and JSON apart by their braces.
+
+    See docs/design/imports-shopify-flow.md#file.
+    """
     assert read_liquid("Hello").lang is Lang.LITERAL
     assert read_liquid("Hello {{ order.id }}").lang is Lang.LIQUID
     assert decode_template(read_liquid("{% if a %}x{% endif %}").encoded()).lang is Lang.LIQUID
@@ -90,7 +96,7 @@ def test_liquid_is_known_by_its_braces() -> None:
     ],
 )
 def test_only_the_fields_that_are_named_go_to_the_child(text: str, fields: set[str] | None) -> None:
-    """The data is cut down to what is asked for; whatever is in doubt goes whole.
+    """Names the fields that an expression reads; None stands for all, if it is uncertain.
 
     See docs/design/imports-n8n.md#where-expressions-run.
     """

@@ -1,4 +1,4 @@
-"""Dates of imported workflows: patterns, moves, differences, as luxon 3 and moment 2 answer.
+"""Tests date patterns, shifts and differences of imported workflows against luxon 3 and moment 2.
 
 See docs/design/imports-n8n.md#node-types.
 """
@@ -17,7 +17,7 @@ LEAP = "2024-02-29T09:09:09.090Z"
 
 
 def instant_of(text: str, zone: str) -> datetime:
-    """The instant in a zone."""
+    """Parses a local time in a zone."""
     zone_of = js_dates.zone_of(zone)
     assert zone_of is not None
     return datetime.fromisoformat(text).astimezone(zone_of)
@@ -45,12 +45,12 @@ def instant_of(text: str, zone: str) -> datetime:
     ],
 )
 def test_dates_are_written_by_luxon_patterns(pattern: str, zone: str, written: str) -> None:
-    """Runs of one sign are tokens; brackets are none; what is in quotes stands for itself."""
+    """Formats runs of one letter as tokens; text in quotes is literal."""
     assert date_text.format_luxon(instant_of(NEW_YEAR, zone), pattern) == written
 
 
 def test_whole_zone_names_are_formatted_and_patterns_without_one_refused() -> None:
-    """The pattern is refused at import: the name is not carried"""
+    """Reports the token of a zone's full name as unsupported; in quotes it is literal text."""
     assert date_text.unsupported_token("yyyy ZZZZZ") == "ZZZZZ"
     assert date_text.unsupported_token("yyyy 'ZZZZZ' ZZZZ") is None
 
@@ -67,7 +67,7 @@ def test_whole_zone_names_are_formatted_and_patterns_without_one_refused() -> No
     ],
 )
 def test_older_steps_write_dates_by_moment_patterns(pattern: str, written: str) -> None:
-    """The older version's patterns."""
+    """Formats dates by the patterns of version 1, which are moment's."""
     assert date_text.format_moment(instant_of(NEW_YEAR, "America/Sao_Paulo"), pattern) == written
 
 
@@ -84,12 +84,12 @@ def test_older_steps_write_dates_by_moment_patterns(pattern: str, written: str) 
     ],
 )
 def test_dates_are_moved_by_whole_units_and_parts_of_them(unit: str, amount: float, moved: str) -> None:
-    """Whole ones by the calendar, parts by their length"""
+    """Shifts by whole units along the calendar, and by fractions along their length."""
     assert js_dates.iso(calendar_math.shifted(instant_of(LEAP, "Europe/Berlin"), unit, amount)) == moved
 
 
 def test_a_time_that_is_there_twice_keeps_the_offset_it_had() -> None:
-    """02:00 of the day clocks go back in Sydney, its second time"""
+    """Keeps the offset of 02:00 on the day that has it twice when clocks go back in Sydney."""
     second = instant_of("2024-04-06T16:00:48.250Z", "Australia/Sydney")
     assert js_dates.iso(calendar_math.shifted(second, "day", 0)) == "2024-04-07T02:00:48.250+10:00"
     assert js_dates.iso(calendar_math.floor(second, "hour")) == "2024-04-07T02:00:00.000+10:00"
@@ -111,7 +111,7 @@ def test_a_time_that_is_there_twice_keeps_the_offset_it_had() -> None:
 def test_the_time_between_dates_is_counted_in_units(
     start: str, end: str, units: str, amounts: list[float], text: str | None
 ) -> None:
-    """Largest unit first, the last one with the fraction; backwards what is forwards, with the other sign"""
+    """Counts from the largest unit, with a fraction in the last; backwards the numbers are negative."""
     item, two = instant_of(start, "Europe/Berlin"), instant_of(end, "Europe/Berlin")
     apart = calendar_math.difference(item, two, units.split(" "))
     assert list(apart.values()) == amounts
@@ -141,7 +141,7 @@ def test_the_time_between_dates_is_counted_in_units(
     ],
 )
 def test_texts_are_read_as_dates_in_the_origins_order(text: str, instant: str | None) -> None:
-    """ISO, mail and SQL in the workflow's zone; what JavaScript alone reads in its process's, which is UTC"""
+    """Parses ISO, mail and SQL dates in the workflow's zone, and JavaScript's other forms in UTC."""
     zone = js_dates.zone_of("Europe/Berlin")
     assert zone is not None
     parse = js_dates.parse(text, zone)
@@ -164,6 +164,6 @@ def test_texts_are_read_as_dates_in_the_origins_order(text: str, instant: str | 
     ],
 )
 def test_texts_of_dates_are_read_as_luxon_or_else_v8_reads_them(text: str, instant: str | None) -> None:
-    """ISO and SQL dates are of the workflow's zone, others in UTC; what neither reads is no date."""
+    """Parses ISO and SQL dates in the workflow's zone and others in UTC; other texts are no dates."""
     date = js_dates.parse(text, ZoneInfo("Europe/Berlin"))
     assert (date if date is None else js_dates.utc_iso(js_dates.normalized(date))) == instant

@@ -1,4 +1,4 @@
-"""Store records through the journal, and stock as it is counted.
+"""Tests store records that pass through the journal, and how stock is counted.
 
 See docs/design/runs.md#execution and docs/design/templates.md#e7-negative-stock.
 """
@@ -15,7 +15,10 @@ _SHARED = {"stock_target": "3", "stock_managed_by_parent": True, "stock": 4}
 
 
 def test_products_come_back_from_the_journal_as_they_were() -> None:
-    """But for descriptions and pictures. See docs/design/runs.md#execution."""
+    """Restores products from the journal, except for descriptions and images.
+
+    See docs/design/runs.md#execution.
+    """
     products = [
         product(variant("3/1", "A", compare_at="12.00"), variant("3/2", "", stock=None), tags=("a", "b")),
         product(variant("9"), tag_ids=(("x", "4"),), vendor="Ceylon", type="Tea"),
@@ -28,13 +31,16 @@ def test_products_come_back_from_the_journal_as_they_were() -> None:
 
 
 def test_variants_come_back_from_the_journal_as_they_were() -> None:
-    """See docs/design/runs.md#execution."""
+    """Restores variants from the journal.
+
+    See docs/design/runs.md#execution.
+    """
     variants = [variant("3/1", "A", sale_from="2026-11-01T00:00:00", barcode="4006381333931")]
     assert list(VariantTable.from_json(json.loads(json.dumps(VariantTable(variants).json)))) == variants
 
 
 def test_five_thousand_products_stay_far_below_the_bound() -> None:
-    """The journal takes 8 MiB; a product with three variants is kept in under 1 KB."""
+    """Stores a product with three variants in under 1 KB; the journal's limit is 8 MiB."""
     each_product = product(
         *(variant(f"31337/{n}", f"TEA-EARL-GREY-{n:03}") for n in range(3)), tags=("tea", "black")
     )
@@ -42,7 +48,7 @@ def test_five_thousand_products_stay_far_below_the_bound() -> None:
 
 
 def test_the_stock_of_a_product_is_the_sum_over_its_variants() -> None:
-    """A negative one is counted as 0.
+    """Sums the stock of all variants; negative stock counts as 0.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -53,19 +59,25 @@ def test_the_stock_of_a_product_is_the_sum_over_its_variants() -> None:
     "odd", [variant("3/2", tracked=False, stock=None), variant("3/2", backorders_allowed=True, stock=0)]
 )
 def test_one_untracked_or_back_orderable_variant_decides_nothing(odd: object) -> None:
-    """See docs/design/templates.md#e8-untracked-stock."""
+    """Returns None if a variant is untracked or can be back-ordered.
+
+    See docs/design/templates.md#e8-untracked-stock.
+    """
     assert total_of(product(variant("3/1", stock=0), odd)) is None  # type: ignore[arg-type]
 
 
 def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
-    """See docs/design/templates.md#e9-variants."""
+    """Counts stock that variants share through their parent once.
+
+    See docs/design/templates.md#e9-variants.
+    """
     whole = product(variant("3/1", "A", **_SHARED), variant("3/2", "B", **_SHARED), variant("3/9", stock=1))
     assert total_of(whole) == 5
     assert next((unit.id, unit.label, unit.stock) for unit in units_of(whole)) == ("3", "Tea 3", 4)
 
 
 def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:
-    """A variable product whose variations are not made yet is not sold out.
+    """Returns None for a variable product without variations, which is thus not sold out.
 
     See docs/design/templates.md#e9-variants.
     """
@@ -87,6 +99,9 @@ def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:
     ],
 )
 def test_the_filter_of_products_holds_all_its_parts(query: dict[str, object], is_wanted: bool) -> None:
-    """Without regard to case and outer blanks. See docs/design/templates.md#shared-definitions."""
+    """Requires all conditions of the filter, ignoring case and outer white space.
+
+    See docs/design/templates.md#shared-definitions.
+    """
     each_product = product(variant(), tags=("Tea",), type="Loose Leaf", categories=("Loose Leaf", "Gifts"))
     assert ProductFilter(query).has(each_product) is is_wanted

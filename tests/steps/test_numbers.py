@@ -1,4 +1,4 @@
-"""Numbers as people type them: every form is read in one way, or refused.
+"""Tests that numbers as people type them are read in exactly one way, or refused.
 
 See docs/design/templates.md#e5-numbers-as-text and docs/design/templates.md#e6-decimals.
 """
@@ -14,7 +14,7 @@ from steward.steps.skus import RowRefused
 from steward.templates.parts.currencies import CODES, SIGNS
 from steward.templates.parts.numbers import money_text, percent_text, read_number, read_price, round_to
 
-# text, and what it is under auto, point and comma (a number, or the code it is refused with)
+# text, and its value under auto, point and comma: a number, or the code of the refusal
 TABLE = [
     ("12", "12", "12", "12"),
     ("12.5", "12.5", "12.5", "12.5"),
@@ -23,20 +23,20 @@ TABLE = [
     ("1234.5678", "1234.5678", "1234.5678", "1234.5678"),
     (".5", "0.5", "0.5", "0.5"),
     ("0012.50", "12.50", "12.50", "12.50"),
-    # one sign once, followed by exactly three digits
+    # one separator, followed by exactly three digits
     ("1,234", "number_ambiguous", "1234", "1.234"),
     ("1.234", "number_ambiguous", "1.234", "1234"),
     ("0.125", "number_ambiguous", "0.125", "not_a_number"),
     ("1234.567", "number_ambiguous", "1234.567", "not_a_number"),
-    # both signs: the last is the decimal sign
+    # both separators: the last one is the decimal separator
     ("1,234.56", "1234.56", "1234.56", "1234.56"),
     ("1.234,56", "1234.56", "1234.56", "1234.56"),
     ("1,234,567.8", "1234567.8", "1234567.8", "1234567.8"),
     ("1.234,567", "1234.567", "1234.567", "1234.567"),
-    # one sign several times: grouping
+    # one separator several times separates groups
     ("1,234,567", "1234567", "1234567", "1234567"),
     ("1.234.567", "1234567", "1234567", "1234567"),
-    # blanks of any kind and the apostrophe group
+    # white space and apostrophes separate groups
     ("1 234.50", "1234.50", "1234.50", "1234.50"),
     ("1\u00a0234,50", "1234.50", "1234.50", "1234.50"),
     ("1\u202f234\u202f567", "1234567", "1234567", "1234567"),
@@ -49,7 +49,7 @@ TABLE = [
     ("1234 567", "not_a_number", "not_a_number", "not_a_number"),
     ("1 234'567", "not_a_number", "not_a_number", "not_a_number"),
     ("1.2,3.4", "not_a_number", "not_a_number", "not_a_number"),
-    # a sign or code of the store's currency, before or after
+    # the sign or code of the store's currency, before or after the number
     ("€12.50", "12.50", "12.50", "12.50"),
     ("12,50 €", "12.50", "12.50", "12.50"),
     ("EUR 12.50", "12.50", "12.50", "12.50"),
@@ -58,7 +58,7 @@ TABLE = [
     ("12.50 USD", "currency_differs", "currency_differs", "currency_differs"),
     ("kr. 12", "currency_differs", "currency_differs", "currency_differs"),
     ("€ 12 EUR", "not_a_number", "not_a_number", "not_a_number"),
-    # a minus
+    # a minus sign
     ("-5", "-5", "-5", "-5"),
     ("−5", "-5", "-5", "-5"),
     ("-€5.50", "-5.50", "-5.50", "-5.50"),
@@ -90,7 +90,10 @@ def _read(cell: object, form: str = "auto", currency: str | None = "EUR") -> str
 
 @pytest.mark.parametrize(("text", "auto", "point", "comma"), TABLE)
 def test_a_text_is_one_number_or_is_refused(text: str, auto: str, point: str, comma: str) -> None:
-    """Every sentence of it. See docs/design/templates.md#e5-numbers-as-text."""
+    """Parses the number, or refuses it with this code.
+
+    See docs/design/templates.md#e5-numbers-as-text.
+    """
     readings = [_read(text, form) for form in ("auto", "point", "comma")]
     expected = [auto, point, comma]
     assert [_same(text) for text in readings] == [_same(text) for text in expected]
@@ -102,30 +105,42 @@ def _same(text: str) -> object:
 
 @pytest.mark.parametrize("currency", ["USD", "CAD", "AUD", "SGD", "TWD"])
 def test_a_plain_dollar_fits_every_dollar(currency: str) -> None:
-    """See docs/design/templates.md#e5-numbers-as-text."""
+    """Accepts a plain `$` for every dollar currency.
+
+    See docs/design/templates.md#e5-numbers-as-text.
+    """
     assert _read("$5", currency=currency) == "5"
 
 
 @pytest.mark.parametrize("sign", ["US$", "A$", "C$"])
 def test_a_named_dollar_fits_its_own_alone(sign: str) -> None:
-    """A sign of another currency than the store's. See docs/design/templates.md#e5-numbers-as-text."""
+    """Accepts the sign of a certain dollar only for its own currency.
+
+    See docs/design/templates.md#e5-numbers-as-text.
+    """
     assert _read(f"{sign}5", currency="SGD") == "currency_differs"
 
 
 def test_a_sign_is_refused_when_the_currency_of_the_store_is_not_known() -> None:
-    """It cannot be said to be the store's. See docs/design/templates.md#e5-numbers-as-text."""
+    """Refuses currency signs if the store's currency is unknown.
+
+    See docs/design/templates.md#e5-numbers-as-text.
+    """
     assert _read("€5", currency=None) == "currency_differs"
     assert _read("5", currency=None) == "5"
 
 
 def test_every_sign_stands_for_known_currencies() -> None:
-    """A sign with a misspelt code would refuse good prices."""
+    """Every sign in the table belongs to known currencies; a misspelled code would refuse valid prices."""
     assert set().union(*SIGNS.values()) <= CODES
     assert not CODES & set(SIGNS)
 
 
 def test_number_cells_are_read_as_they_are() -> None:
-    """Unformatted, so never ambiguous. See docs/design/templates.md#e5-numbers-as-text."""
+    """Takes number cells as they are, since they are never ambiguous.
+
+    See docs/design/templates.md#e5-numbers-as-text.
+    """
     assert _read(Decimal("1.234")) == "1.234"
     assert _read(True) == "not_a_number"
     assert _read(None) == "not_a_number"
@@ -157,7 +172,7 @@ def _price(cell: object, currency: str) -> str:
     ],
 )
 def test_a_price_has_the_decimals_of_its_currency(text: object, currency: str, expected: str) -> None:
-    """Trailing zeros are not counted, and nothing is rounded silently.
+    """Ignores trailing zeros, and refuses more decimal places than the currency has.
 
     See docs/design/templates.md#e6-decimals.
     """
@@ -165,7 +180,10 @@ def test_a_price_has_the_decimals_of_its_currency(text: object, currency: str, e
 
 
 def test_computed_amounts_round_half_up() -> None:
-    """Decimal arithmetic, not the nearest even. See docs/design/templates.md#e6-decimals."""
+    """Rounds half up in decimal arithmetic.
+
+    See docs/design/templates.md#e6-decimals.
+    """
     assert [str(round_to(Decimal(item), 2)) for item in ("0.125", "0.135", "2.675", "-0.125")] == [
         "0.13",
         "0.14",
@@ -178,7 +196,7 @@ def test_computed_amounts_round_half_up() -> None:
 
 @given(st.decimals("0.01", "999999999", places=2), st.sampled_from(["point", "comma"]))
 def test_a_written_amount_is_read_back_whatever_the_country(amount: Decimal, form: str) -> None:
-    """Grouped by comma, point, blank or apostrophe, with the currency beside it.
+    """Reads amounts grouped by comma, point, space or apostrophe, with the currency beside them.
 
     See docs/design/templates.md#e5-numbers-as-text.
     """
@@ -192,12 +210,18 @@ def test_a_written_amount_is_read_back_whatever_the_country(amount: Decimal, for
 
 @given(st.text(max_size=70), st.sampled_from(["auto", "point", "comma"]))
 def test_any_text_is_a_number_or_a_refusal(text: str, form: str) -> None:
-    """A row never stops the others. See docs/design/templates.md#data-rules."""
+    """Returns a number or a refusal for any text.
+
+    See docs/design/templates.md#data-rules.
+    """
     assert _read(text, form)
 
 
 @given(st.sampled_from(sorted(CODES)), st.integers(1, 10**6))
 def test_an_amount_has_exactly_the_minor_units(currency: str, number: int) -> None:
-    """See docs/design/templates.md#change-rows."""
+    """Formats an amount with exactly the minor units of its currency.
+
+    See docs/design/templates.md#change-rows.
+    """
     text = money_text(Decimal(number), currency)
     assert len(text.partition(".")[2]) == currency_decimals(currency)

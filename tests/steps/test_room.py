@@ -1,4 +1,4 @@
-"""What a run may hold in memory: at the limit, and one byte past it."""
+"""Tests the memory limits of runs, at the limit and one byte above it."""
 
 from collections.abc import AsyncIterator
 
@@ -26,11 +26,11 @@ from steward.steps.workflow.memory_budget import (
 from tests.expressions.cases import NOW
 
 ONE_ITEM = ExpressionContext(items=[{"a": 1}], variables=ExpressionVariables(now=NOW, timezone="UTC"))
-ITEM = 16  # what an item takes besides its fields
+ITEM = 16  # what an item counts beside its fields
 
 
 def _of(size: int) -> list[list[Item]]:
-    """One item that counts as so many bytes."""
+    """Returns one item that counts as this many bytes."""
     bare = json_size({"text": ""}) + ITEM
     item = Item({"text": "x" * (size - bare)}, None)
     assert json_size(item.json) + ITEM == size
@@ -38,14 +38,14 @@ def _of(size: int) -> list[list[Item]]:
 
 
 def test_one_execution_may_give_so_much() -> None:
-    """8 MiB as JSON"""
+    """Accepts 8 MiB of JSON from one execution."""
     MemoryBudget().reserve(_of(STEP_BYTES))
     with pytest.raises(MemoryBudgetExceeded):
         MemoryBudget().reserve(_of(STEP_BYTES + 1))
 
 
 def test_all_executions_of_a_run_may_hold_so_much() -> None:
-    """64 MiB, those of a called workflow among them"""
+    """Accepts 64 MiB from all executions of a run, including those of a called workflow."""
     room = MemoryBudget()
     whole = _of(STEP_BYTES)
     for _ in range(RUN_BYTES // STEP_BYTES):
@@ -58,13 +58,13 @@ def test_all_executions_of_a_run_may_hold_so_much() -> None:
     for _ in range(RUN_BYTES // STEP_BYTES - 1):
         half.reserve(whole)
     half.for_sub_workflow().reserve(whole)
-    half.reserve(whole)  # what the called workflow took is given back
+    half.reserve(whole)  # the memory of a called workflow is released
     with pytest.raises(MemoryBudgetExceeded):
         half.for_sub_workflow().reserve(_of(100))
 
 
 def test_values_shared_by_many_places_count_in_each() -> None:
-    """Written out it would take that"""
+    """Counts a shared value once for each place, as its JSON would."""
     shared = {"text": "x" * 1000}
     assert json_size([shared] * 1000) > 1_000_000
     gathered = StepBudget()
@@ -75,7 +75,7 @@ def test_values_shared_by_many_places_count_in_each() -> None:
 
 @pytest.fixture
 async def evaluator() -> AsyncIterator[Evaluator]:
-    """One run's evaluator; its child ends with the test."""
+    """Provides the evaluator of one run and ends its sandbox processes after the test."""
     children = SandboxPool(1)
     try:
         yield Evaluator(children, "org", "run")
@@ -92,7 +92,7 @@ async def _stops(evaluator: Evaluator, text: str) -> str | None:
 
 
 async def test_an_answer_of_a_script_may_be_so_long(evaluator: Evaluator) -> None:
-    """8 MiB of JSON: at the limit it comes whole, one byte more is code_memory"""
+    """Returns a script's result of 8 MiB of JSON; one byte more gives `code_memory`."""
     around = len('{"items":[{"json":{"a":""},"paired":null}],"lines":[]}')
     longest = MESSAGE_BYTES - around
     run_code = await evaluator.run_code(
@@ -104,7 +104,7 @@ async def test_an_answer_of_a_script_may_be_so_long(evaluator: Evaluator) -> Non
 
 
 async def test_a_script_may_take_so_much_memory(evaluator: Evaluator) -> None:
-    """128 MiB in its engine, which has some 4 of its own; the next script has all of it again"""
+    """Limits a script to 128 MiB, of which the engine uses about 4; the next script has all of it again."""
     holds = "const held = new Uint8Array({}); held.fill(1); return {{ a: held.length }}"
     for _ in range(2):
         assert await _stops(evaluator, holds.format(118 * MIB)) is None

@@ -1,4 +1,4 @@
-"""Rows of a sheet and the variants they mean.
+"""Tests how rows of a sheet are matched to variants.
 
 See docs/design/templates.md#e1-comparing-skus-and-barcodes.
 """
@@ -44,12 +44,18 @@ def _failure(table: SheetTable, *names: str) -> str:
     ],
 )
 def test_a_key_is_compared_without_its_accidents(cell: Any, key: str) -> None:
-    """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
+    """Ignores differences in spacing, case and number formats of a key.
+
+    See docs/design/templates.md#e1-comparing-skus-and-barcodes.
+    """
     assert key_of(cell) == key
 
 
 def test_a_sku_in_other_letters_is_refused_and_named() -> None:
-    """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
+    """Refuses a SKU that differs in case, and names the SKU that exists.
+
+    See docs/design/templates.md#e1-comparing-skus-and-barcodes.
+    """
     skus = Skus([variant("1", "Tea-1")])
     with pytest.raises(RowRefused, match="Tea-1") as refused:
         skus.find("TEA-1")
@@ -57,7 +63,10 @@ def test_a_sku_in_other_letters_is_refused_and_named() -> None:
 
 
 def test_an_exact_sku_wins_over_one_in_other_letters() -> None:
-    """Exact, case included. See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
+    """Prefers the exact SKU to one that differs in case.
+
+    See docs/design/templates.md#e1-comparing-skus-and-barcodes.
+    """
     skus = Skus([variant("1", "Tea-1"), variant("2", "TEA-1")])
     found_variant = skus.find("TEA-1")
     assert found_variant is not None
@@ -66,48 +75,72 @@ def test_an_exact_sku_wins_over_one_in_other_letters() -> None:
 
 
 def test_a_sku_on_several_variants_is_never_the_first_one() -> None:
-    """See docs/design/templates.md#e3-duplicate-skus."""
+    """Refuses a SKU that several variants have, instead of taking the first.
+
+    See docs/design/templates.md#e3-duplicate-skus.
+    """
     with pytest.raises(RowRefused) as refused:
         Skus([variant("1", "A"), variant("2", " A ")]).find("A")
     assert refused.value.code == "sku_ambiguous"
 
 
 def test_a_variant_without_a_sku_is_never_matched() -> None:
-    """See docs/design/templates.md#e2-missing-skus."""
+    """Never matches a variant without a SKU.
+
+    See docs/design/templates.md#e2-missing-skus.
+    """
     skus = Skus([variant("1", ""), variant("2", " ")])
     assert skus.find("") is None
 
 
 def test_a_sheet_without_a_header_fails() -> None:
-    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
+    """Fails for a sheet without a header row.
+
+    See docs/design/templates.md#e4-empty-sheets-and-columns.
+    """
     assert _failure(_table(), "SKU") == "sheet_empty"
     assert _failure(_table([None, "  "], ["A", 1]), "SKU") == "sheet_empty"
 
 
 def test_a_named_column_is_there_once() -> None:
-    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
+    """Refuses a named column that is missing or occurs twice.
+
+    See docs/design/templates.md#e4-empty-sheets-and-columns.
+    """
     assert _failure(_table(["SKU", "Cost"]), "SKU", "Price") == "column_missing"
     assert _failure(_table(["SKU", "Price", " price "]), "SKU", "Price") == "column_repeated"
 
 
 def test_another_column_may_be_there_twice() -> None:
-    """Only a named column. See docs/design/templates.md#e4-empty-sheets-and-columns."""
+    """Accepts a repeated column that is not named.
+
+    See docs/design/templates.md#e4-empty-sheets-and-columns.
+    """
     rows = named_rows(_table(["SKU", "Note", "Note", "Price"], ["A", 1, 2, 3]), ["SKU", "Price"])
     assert rows[0].cells == ("A", 3)
 
 
 def test_headers_are_compared_without_case_and_outer_blanks() -> None:
-    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
+    """Compares headers without regard to case and outer white space.
+
+    See docs/design/templates.md#e4-empty-sheets-and-columns.
+    """
     assert named_rows(_table([" sku ", "PRICE"], ["A", 5]), ["SKU", "Price"])[0].cells == ("A", 5)
 
 
 def test_a_header_without_rows_is_no_failure() -> None:
-    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
+    """Accepts a header without rows.
+
+    See docs/design/templates.md#e4-empty-sheets-and-columns.
+    """
     assert named_rows(_table(["SKU", "Price"]), ["SKU", "Price"]) == ()
 
 
 def test_a_wholly_empty_row_is_skipped_and_numbers_stay_the_sheets() -> None:
-    """See docs/design/templates.md#e2-missing-skus."""
+    """Skips empty rows; the others keep their row numbers in the sheet.
+
+    See docs/design/templates.md#e2-missing-skus.
+    """
     table = _table(["SKU", "Price"], ["A", 1], [None, " "], [], [None, None, "note"], ["B"])
     rows = named_rows(table, ["SKU", "Price", None])
     assert [(row.number, row.cells) for row in rows] == [
@@ -119,6 +152,9 @@ def test_a_wholly_empty_row_is_skipped_and_numbers_stay_the_sheets() -> None:
 
 @pytest.mark.parametrize("cell", [None, "12", "=A1", True, False, Decimal("12.50"), Decimal("1E+3")])
 def test_a_cell_survives_the_journal_exactly(cell: Any) -> None:
-    """A number stays a number, a text a text. See docs/design/runs.md#execution."""
+    """Restores a cell with its type from the journal.
+
+    See docs/design/runs.md#execution.
+    """
     back = cell_from_json(cell_to_json(cell))
     assert (back, type(back), str(back)) == (cell, type(cell), str(cell))

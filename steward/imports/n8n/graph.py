@@ -80,7 +80,7 @@ def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
     positions = {step.name: (step.origin.place if step.origin else (0.0, 0.0)) for step in plan.steps}
     after = _ranked_targets(plan, by_port=by_port)
     ordered: list[str] = []
-    seen = {entry}
+    visited = {entry}
     stack = [entry]
     while stack:
         current = stack.pop()
@@ -94,9 +94,9 @@ def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
         for target in reversed(targets):
             if target in stack:
                 stack.remove(target)
-            elif target in seen:
+            elif target in visited:
                 continue
-            seen.add(target)
+            visited.add(target)
             stack.append(target)
     return ordered
 
@@ -169,14 +169,14 @@ def targets_by_source(edges: Iterable[PlanEdge]) -> dict[str, list[str]]:
 
 def reach_from(after: dict[str, list[str]], start: str) -> set[str]:
     """Returns the names of all steps that follow `start`, given the result of `targets_by_source`."""
-    seen: set[str] = set()
+    reached: set[str] = set()
     stack = list(after.get(start, ()))
     while stack:
         current = stack.pop()
-        if current not in seen:
-            seen.add(current)
+        if current not in reached:
+            reached.add(current)
             stack += after.get(current, ())
-    return seen
+    return reached
 
 
 def start_outputs(edges: Sequence[PlanEdge], start: str) -> list[str]:

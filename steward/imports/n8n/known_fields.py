@@ -43,8 +43,8 @@ def unknown_field_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
     readers = [_Reader(step, reads_of(step), _properties_of(step)) for step in plan.running()]
     return [
         _finding(step, source, fields, todo)
-        for source, known, todo in sources
-        for step, fields in _lacking_reads(plan, source, known, readers)
+        for source, known_fields, todo in sources
+        for step, fields in _lacking_reads(plan, source, known_fields, readers)
     ]
 
 
@@ -73,9 +73,9 @@ def _sources(plan: Plan, nodes: Iterable[Node]) -> Iterator[tuple[str, KnownFiel
         yield entry.name, event_fields, _EVENT
     running = {step.name for step in plan.running()}
     for node in nodes:
-        known = _output_fields(node) if node.name in running else None
-        if known is not None:
-            yield node.name, known, _STEP
+        known_fields = _output_fields(node) if node.name in running else None
+        if known_fields is not None:
+            yield node.name, known_fields, _STEP
 
 
 def _event_fields(entry: PlanTrigger) -> KnownFields | None:
@@ -93,35 +93,35 @@ def _output_fields(node: Node) -> KnownFields | None:
 
 
 def _lacking_reads(
-    plan: Plan, source: str, known: KnownFields, readers: Sequence[_Reader]
+    plan: Plan, source: str, known_fields: KnownFields, readers: Sequence[_Reader]
 ) -> Iterator[tuple[PlanStep, list[str]]]:
     names = passing_on(plan, source)
-    same = receiving(plan, source, joined=False, extended=False)
-    extended = receiving(plan, source, joined=False) - same
-    absent = LACKING_FIELDS.difference(known, *(members or () for members in known.values()))
+    receiving_only = receiving(plan, source, joined=False, extended=False)
+    extended = receiving(plan, source, joined=False) - receiving_only
+    absent = LACKING_FIELDS.difference(known_fields, *(members or () for members in known_fields.values()))
     for reader in readers:
         name = reader.step.name
         reads = [
             read
-            for read in reader.reads.of(names, receives=name in same | extended)
+            for read in reader.reads.of(names, receives=name in receiving_only | extended)
             # after other steps added fields, only reads of fields that store objects lack are certain
             if name not in extended or (read.keys and read.keys[0] in LACKING_FIELDS)
         ]
-        fields = [field for read in reads if (field := _missing_field(read, known))]
-        if name in same:
+        fields = [field for read in reads if (field := _missing_field(read, known_fields))]
+        if name in receiving_only:
             fields += [field for field in reader.properties if field in absent]
         if fields:
             yield reader.step, list(dict.fromkeys(fields))
 
 
-def _missing_field(read: FieldRead, known: KnownFields) -> str | None:
+def _missing_field(read: FieldRead, known_fields: KnownFields) -> str | None:
     """Returns the field that a read requests and items lack, as written in code; None if none is missing."""
     if not read.keys:
         return None
     first, *inner_keys = read.keys
-    if first not in known:
+    if first not in known_fields:
         return first
-    members = known[first]
+    members = known_fields[first]
     member = inner_keys[0] if inner_keys else read.element
     return f"{first}.{member}" if members is not None and member and member not in members else None
 

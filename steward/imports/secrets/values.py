@@ -168,9 +168,9 @@ def is_secret(value: str, weight: NameWeight) -> bool:
 
 
 def _is_plausible(bare: str) -> bool:
-    rest = bare[scheme_length(bare) :]
-    if len(rest) < len(bare):
-        return len(rest) >= 6 and rest.lower() not in _NO_VALUES
+    credential = bare[scheme_length(bare) :]
+    if len(credential) < len(bare):
+        return len(credential) >= 6 and credential.lower() not in _NO_VALUES
     if bare.lower() in _NO_VALUES or (_PLACES.fullmatch(bare) and not _is_path_like_key(bare)):
         return False
     if " " in bare and _WORDS.fullmatch(bare[:_LONGEST]):

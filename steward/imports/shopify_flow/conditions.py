@@ -65,8 +65,8 @@ def _parts(tree: JsonObject) -> list[JsonObject]:
 
 
 def _spelled(path: str, items: Mapping[str, str]) -> str:
-    head, dot, rest = path.partition(".")
-    return f"{items[head]}{dot}{rest}" if head in items else path
+    head, dot, members = path.partition(".")
+    return f"{items[head]}{dot}{members}" if head in items else path
 
 
 def _joined(word: str, parts: list[JsonObject]) -> JsonObject:

@@ -111,26 +111,26 @@ class _LiquidReader:
                 skipped = _SKIPPED[tag]
             elif tag == "liquid":
                 for line in markup["rest"].splitlines():
-                    name, _, rest = line.strip().partition(" ")
-                    self._tag(name, rest)
+                    name, _, arguments = line.strip().partition(" ")
+                    self._tag(name, arguments)
             else:
                 self._tag(tag, markup["rest"])
 
-    def _tag(self, tag: str, rest: str) -> None:
+    def _tag(self, tag: str, arguments: str) -> None:
         if tag.startswith("end"):
             self._end_tag(tag)
-        elif tag in ("for", "tablerow") and (match := _FOR.match(rest)):
+        elif tag in ("for", "tablerow") and (match := _FOR.match(arguments)):
             self.loops.append((match[1], self.names.get(match[1])))
             self.names[match[1]] = self._value(match[2], list_=True)
-        elif tag == "assign" and (match := _ASSIGN.match(rest)):
+        elif tag == "assign" and (match := _ASSIGN.match(arguments)):
             self._assign(match[1], match[2])
         elif tag in ("capture", "increment", "decrement"):
-            name = rest.strip().strip("'\"")
+            name = arguments.strip().strip("'\"")
             self.names.setdefault(name, set())
         elif tag == "echo":
-            self._value(rest)
+            self._value(arguments)
         elif tag not in ("#", ""):
-            self._compare(tag, rest, self._terms(rest))
+            self._compare(tag, arguments, self._terms(arguments))
 
     def _end_tag(self, tag: str) -> None:
         if tag in ("endfor", "endtablerow"):
@@ -230,7 +230,7 @@ class _LiquidReader:
 
     def _followed(self, path: Path) -> Iterator[Path]:
         """Yields the paths that a path stands for, replacing its first name by its assigned paths."""
-        head, rest = path[0], path[1:]
+        head, members = path[0], path[1:]
         meanings = self.names.get(head)
         if meanings is None:
             meanings = self.later.get(head)
@@ -241,8 +241,8 @@ class _LiquidReader:
         if self._steps > _MAX_STEPS:
             raise TooManyMeanings
         for meaning in sorted(meanings):
-            if len(meaning) + len(rest) <= _DEEPEST:
-                yield meaning + rest
+            if len(meaning) + len(members) <= _DEEPEST:
+                yield meaning + members
 
     def _add_path(self, path: Path) -> None:
         plain = _of_elements(path)

@@ -120,7 +120,7 @@ def _assign_path(
 ) -> None:
     """Records a path under the object it is read from, or reports why it cannot be read."""
     full_path = scopes.spelled(step, path)
-    head, _, rest = full_path.partition(".")
+    head, _, members = full_path.partition(".")
     if head in roots:
         used_paths.read.setdefault(head, {}).setdefault(full_path, []).append(step)
         return
@@ -128,7 +128,7 @@ def _assign_path(
         return
     other = scopes.variables.get(head)
     if other is not None:
-        _of_step(used_paths, step, by_name[other], rest, scopes)
+        _of_step(used_paths, step, by_name[other], members, scopes)
     elif head in loops:
         message = f"“{head[:80]}” is there only within its for-each. Use it in the loop's own steps."
         used_paths.error(step, message, "expression_feature")
@@ -146,7 +146,7 @@ def _assign_path(
         used_paths.error(step, message)
 
 
-def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scopes: Scopes) -> None:
+def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, members: str, scopes: Scopes) -> None:
     """Checks a path below an earlier step's output, and records it if that step fetches objects."""
     if not scopes.runs_before(step, other.name):
         message = (
@@ -156,24 +156,24 @@ def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scope
     elif not scopes.can_use_output(step, other.name):
         message = f"What “{other.name[:80]}” gave is gone after a wait. Place that step behind the wait."
         used_paths.error(step, message, "expression_feature")
-    if not _may_output(other, rest):
-        message = f"“{rest[:120]}” is no field of the output of “{other.name[:80]}”. Correct the name."
+    if not _may_output(other, members):
+        message = f"“{members[:120]}” is no field of the output of “{other.name[:80]}”. Correct the name."
         used_paths.error(step, message, "expression_feature")
     task = other.origin.source_type if other.origin is not None else ""
     if _FETCH in task and other.origin is not None:
         alias = str(other.origin.alias)
-        path = f"{alias}.{rest}" if rest else alias
+        path = f"{alias}.{members}" if members else alias
         used_paths.fetched.setdefault(alias, {}).setdefault(path, []).append(step)
 
 
-def _may_output(step: PlanStep, rest: str) -> bool:
+def _may_output(step: PlanStep, members: str) -> bool:
     """Returns whether a step's output may have a path; code with output types has only typed paths."""
     text = str(step.config.get("output_schema") or "") if step.operation == "code" else ""
     try:
         schema = selection.read_schema(text) if text.strip() else None
     except selection.UnreadableSelection:
         return True  # reported by the step's own check
-    return schema is None or schema.has([name for name in rest.split(".") if name not in OF_LIST and name])
+    return schema is None or schema.has([name for name in members.split(".") if name not in OF_LIST and name])
 
 
 def variables(

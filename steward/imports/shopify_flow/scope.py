@@ -43,9 +43,9 @@ class Scopes:
 
     def spelled(self, step: str, path: str) -> str:
         """Returns a path with loop items expressed as members of their lists."""
-        head, dot, rest = path.partition(".")
+        head, dot, members = path.partition(".")
         listed = self.of[step].items.get(head)
-        return path if listed is None else f"{listed}{dot}{rest}"
+        return path if listed is None else f"{listed}{dot}{members}"
 
 
 def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str) -> Scopes:
@@ -70,10 +70,10 @@ def _circles(edges: Sequence[PlanEdge], positions: Mapping[str, int]) -> list[st
     for edge in edges:
         after.setdefault(edge.source, []).append(edge.target)
 
-    def place(name: str) -> int:
+    def position_of(name: str) -> int:
         return positions.get(name, 0)
 
-    return sorted((min(circle, key=place) for circle in cycles(after)), key=place)
+    return sorted((min(circle, key=position_of) for circle in cycles(after)), key=position_of)
 
 
 def _edges_in_order(
@@ -86,12 +86,12 @@ def _edges_in_order(
         after.setdefault(edge.source, []).append(edge)
         pending[edge.target] += 1
     ready = [trigger, *(name for name, count in pending.items() if not count)]
-    done: set[str] = set()
+    visited: set[str] = set()
     while ready:
         name = ready.pop()
-        if name in done:
+        if name in visited:
             continue
-        done.add(name)
+        visited.add(name)
         for edge in after.get(name, ()):
             yield edge
             pending[edge.target] -= 1

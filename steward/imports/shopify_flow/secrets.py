@@ -33,9 +33,9 @@ def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[t
         steps.append({**step, "config_field_values": cleaned})
     prepared = {**value, "root": {**root, "steps": steps}}
     removal.paths.clear()
-    rest = removal.clean(prepared)
+    cleaned_export = removal.clean(prepared)
     locations += [_named(prepared, path) for path in removal.paths]
-    return rest, list(dict.fromkeys(locations))  # type: ignore[return-value]
+    return cleaned_export, list(dict.fromkeys(locations))  # type: ignore[return-value]
 
 
 def _row(removal: SecretRemoval, row: Any) -> Any:

@@ -115,9 +115,9 @@ def _supported(task: Task, name: str, kind: FlowType, names: StepNames) -> tuple
         findings.append(Finding(name, FindingLevel.WARNING, "credential", message))
     findings += [
         Finding(
-            name, FindingLevel.WARNING, "store_specific_value", f"{what} Confirm that it is of your store."
+            name, FindingLevel.WARNING, "store_specific_value", f"{hint} Confirm that it is of your store."
         )
-        for what in _store_specific(settings)
+        for hint in _store_specific(settings)
     ]
     origin = StepSource(
         source_type=task.task,

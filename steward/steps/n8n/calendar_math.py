@@ -62,13 +62,13 @@ def shifted(start: datetime, unit: str, amount: float) -> datetime:
 def plus(start: datetime, amounts: Mapping[str, float]) -> datetime:
     """Moves the date by several units at once. Raises ItemFailed if the result is out of range."""
     try:
-        whole = {unit: math.trunc(amounts.get(unit, 0)) for unit in _HIGH}
-        months = whole["year"] * 12 + whole["quarter"] * 3 + whole["month"]
+        whole_units = {unit: math.trunc(amounts.get(unit, 0)) for unit in _HIGH}
+        months = whole_units["year"] * 12 + whole_units["quarter"] * 3 + whole_units["month"]
         naive = _by_months(start.replace(tzinfo=None, fold=0), months)
-        moved = _at_local_time(start, naive + timedelta(days=whole["day"] + 7 * whole["week"]))
-        rest = sum((amounts.get(unit, 0) - whole[unit]) * _MS[unit] for unit in _HIGH)
-        rest += sum(amounts.get(unit, 0) * _MS[unit] for unit in _LOW)
-        return (moved.astimezone(UTC) + timedelta(milliseconds=rest)).astimezone(start.tzinfo)
+        moved = _at_local_time(start, naive + timedelta(days=whole_units["day"] + 7 * whole_units["week"]))
+        milliseconds = sum((amounts.get(unit, 0) - whole_units[unit]) * _MS[unit] for unit in _HIGH)
+        milliseconds += sum(amounts.get(unit, 0) * _MS[unit] for unit in _LOW)
+        return (moved.astimezone(UTC) + timedelta(milliseconds=milliseconds)).astimezone(start.tzinfo)
     except (OverflowError, ValueError):
         raise ItemFailed("The date lies too far away.") from None
 

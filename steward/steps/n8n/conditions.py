@@ -61,8 +61,8 @@ def condition(row: Mapping[str, AnyJson], rules: ComparisonRules) -> bool:
     first, second = row.get("leftValue", js.UNDEFINED), row.get("rightValue", js.UNDEFINED)
     first = read(first, kind, rules)
     if operation in ("exists", "notExists"):  # only after the type check, which fails these comparisons too
-        gone = js.is_missing(first) or (isinstance(first, float) and math.isnan(first))
-        return gone is (operation == "notExists")
+        is_absent = js.is_missing(first) or (isinstance(first, float) and math.isnan(first))
+        return is_absent is (operation == "notExists")
     single = operator.get("singleValue") is True or operation in _SINGLE
     if not single:
         second = read(second, str(operator.get("rightType") or kind), rules)
@@ -165,13 +165,13 @@ def _as_text(value: js.Value) -> str:
 
 
 def _texts(compare: Callable[[str, str], bool]) -> _Compare:
-    def both(first: JsonValue, second: JsonValue, rules: ComparisonRules) -> bool:
+    def compare_texts(first: JsonValue, second: JsonValue, rules: ComparisonRules) -> bool:
         first, second = _as_text(first), _as_text(second)
         if not rules.case_sensitive:
             first, second = first.lower(), second.lower()
         return compare(first, second)
 
-    return both
+    return compare_texts
 
 
 def _regex(first: JsonValue, second: JsonValue, rules: ComparisonRules) -> bool:
@@ -184,14 +184,14 @@ def _same(first: JsonValue, second: JsonValue, rules: ComparisonRules) -> bool:
 
 
 def _ordered(compare: Callable[[AnyJson, AnyJson], bool]) -> _Compare:
-    def both(first: AnyJson, second: AnyJson, rules: ComparisonRules) -> bool:
+    def compare_ordered(first: AnyJson, second: AnyJson, rules: ComparisonRules) -> bool:
         if first is js.UNDEFINED or second is js.UNDEFINED:
             return False
         if first is None or second is None:  # as in JavaScript, null orders like 0
             first, second = (0 if side is None else side for side in (first, second))
         return compare(first, second)
 
-    return both
+    return compare_ordered
 
 
 def _dates(compare: Callable[[datetime, datetime], bool]) -> _Compare:

@@ -109,8 +109,8 @@ def _texts(pagination: JsonObject) -> list[str]:
 
 
 def _parameters(pagination: JsonObject) -> list[JsonObject]:
-    held = pagination.get("parameters", {})
-    rows = held.get("parameters", []) if isinstance(held, Mapping) else []
+    collection = pagination.get("parameters", {})
+    rows = collection.get("parameters", []) if isinstance(collection, Mapping) else []
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
 
 
@@ -194,8 +194,8 @@ class _Pages:
         if ends == _ENDS[1]:
             codes = re.findall(r"\d{3}", self.params.text(f"{_PAGINATION}.statusCodesWhenComplete"))
             return str(answer.status) in codes
-        [done] = await self.worked_out([self.pagination.get("completeExpression", False)])
-        return js.truthy(done)
+        [is_done] = await self.worked_out([self.pagination.get("completeExpression", False)])
+        return js.truthy(is_done)
 
     def note(self, answer: PlatformResponse, body: AnyJson) -> None:
         """Stores a response for the next expressions. Raises ItemFailed if the same page keeps repeating."""

@@ -75,11 +75,13 @@ async def compare_with_history(call: StepCall) -> NodeResult:
         is_new = [number > last for number in numbers]
         changed = {**history, name: max([*numbers, last])} if numbers else history
     await _keep(call, changed)
-    kept: Items = []
-    seen: Items = []
+    new_items: Items = []
+    seen_before: Items = []
     for index, item in enumerate(call.items):
-        (kept if is_new[index] else seen).append(Item(item.json, paired_with(index), binary=item.binary))
-    return NodeResult([kept, seen])
+        (new_items if is_new[index] else seen_before).append(
+            Item(item.json, paired_with(index), binary=item.binary)
+        )
+    return NodeResult([new_items, seen_before])
 
 
 async def clear_history(call: StepCall) -> NodeResult:
@@ -93,9 +95,9 @@ def _unseen(values: Sequence[JsonValue], stored: object, limit: int) -> tuple[li
     """Returns whether each value is new, and the updated history, cut to the newest `limit` values."""
     before = [value for value in stored if isinstance(value, str)] if isinstance(stored, list) else []
     hashes = [_hash(value) for value in values]
-    known = set(before)
+    earlier_hashes = set(before)
     after = list(dict.fromkeys([*before, *hashes]))
-    return [value not in known for value in hashes], list(after[-limit:])
+    return [value not in earlier_hashes for value in hashes], list(after[-limit:])
 
 
 def _hash(value: js.Value) -> str:

@@ -77,12 +77,12 @@ async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
     item_proposals = ItemProposals(call)
     operation = location.account.changes["sheet.clear"]
     number = location.account.connection.integration_id
-    seen: set[str | None] = set()
+    cleared: set[str | None] = set()
     for index, item in enumerate(call.items):
         params = call.params(index)
         try:
             area = _area(params)
-            if area in seen:
+            if area in cleared:
                 item_proposals.items.append(Item(item.json, paired_with(index)))
                 continue
             tab, table = await location.table(area)
@@ -92,11 +92,11 @@ async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
                 width = max((len(row.cells) for row in table.rows), default=1)
                 last = table.rows[-1].number if rows else 2
                 area = f"A2:{column_letters(max(width, 1) - 1)}{last}"
-                seen.add(None)
+                cleared.add(None)
         except ItemFailed as failure:
             item_proposals.fail_item(index, failure.message)
             continue
-        seen.add(area)
+        cleared.add(area)
         before = tuple(row.cells for row in rows)
         command = ClearCells(tab=tab, area=area, before=before, spreadsheet_id=location.document)
         planned = operation.plan([command], integration_id=number)

@@ -1,4 +1,4 @@
-"""Every operator of a flow's conditions, and what they do with values that are not there.
+"""Tests every operator of a flow's conditions, also with missing values.
 
 See docs/design/imports-shopify-flow.md#conditions.
 """
@@ -17,7 +17,7 @@ from steward.steps.workflow.step_types import ItemFailed, UnknownInTest
 
 ZONE = ZoneInfo("America/New_York")
 TYPES = (None, "Int", "Date", "DateTime", "Boolean", "String", "Color")
-# Each operator that has a counterpart, and that.
+# Each operator with its negation; `>` has none.
 OPERATORS = {
     "==": "!=",
     "start_with?": "not_start_with?",
@@ -101,7 +101,10 @@ BROKEN: list[tuple[JsonValue, str, JsonValue, str | None]] = [
 
 @pytest.mark.parametrize(("left", "operator", "right", "type_"), TRUE)
 def test_these_comparisons_hold(left: JsonValue, operator: str, right: JsonValue, type_: str | None) -> None:
-    """See docs/design/imports-shopify-flow.md#conditions."""
+    """Returns True.
+
+    See docs/design/imports-shopify-flow.md#conditions.
+    """
     assert compared(left, operator, right, type_=type_, zone=ZONE) is True
 
 
@@ -109,7 +112,10 @@ def test_these_comparisons_hold(left: JsonValue, operator: str, right: JsonValue
 def test_these_comparisons_do_not_hold(
     left: JsonValue, operator: str, right: JsonValue, type_: str | None
 ) -> None:
-    """See docs/design/imports-shopify-flow.md#conditions."""
+    """Returns False, also for missing values in an order.
+
+    See docs/design/imports-shopify-flow.md#conditions.
+    """
     assert compared(left, operator, right, type_=type_, zone=ZONE) is False
 
 
@@ -117,7 +123,10 @@ def test_these_comparisons_do_not_hold(
 def test_incomparable_values_fail_the_item(
     left: JsonValue, operator: str, right: JsonValue, type_: str | None
 ) -> None:
-    """Never guessed. See docs/design/imports-n8n.md#rules."""
+    """Raises ItemFailed for values that cannot be compared, and for an unknown operator.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     with pytest.raises(ItemFailed):
         compared(left, operator, right, type_=type_, zone=ZONE)
 
@@ -137,13 +146,16 @@ def _each_line(operator: str, path: str = "order.lines") -> dict[str, Any]:
     ],
 )
 def test_any_all_and_none_of_a_list(quantities: list[int], expected: tuple[bool, bool, bool]) -> None:
-    """See docs/design/imports-shopify-flow.md#conditions."""
+    """Evaluates `any`, `all` and `none` over the elements of a list.
+
+    See docs/design/imports-shopify-flow.md#conditions.
+    """
     seen = FlowVariables({"order": {"lines": [{"quantity": quantity} for quantity in quantities]}})
     assert tuple(holds(_each_line(item), seen, ZONE) for item in ("any", "all", "none")) == expected
 
 
 def test_lists_within_lists_and_paths_on_both_sides() -> None:
-    """An item is a name as any other, also for the list within.
+    """Accepts a list of an item, and the items of enclosing lists on both sides.
 
     See docs/design/imports-shopify-flow.md#conditions.
     """
@@ -169,7 +181,10 @@ def test_lists_within_lists_and_paths_on_both_sides() -> None:
 
 
 def test_unknown_fields_fail_only_where_they_are_read() -> None:
-    """See docs/design/runs.md#test-runs."""
+    """Raises UnknownInTest only if the condition needs the unknown field.
+
+    See docs/design/runs.md#test-runs.
+    """
     known_condition = {"path": "order.total", "operator": ">", "value": "5", "type": "Int"}
     not_known = {"path": "made.id", "operator": "not_nil?"}
     seen = FlowVariables({"order": {"total": 1}, "made": {"name": "x"}}, frozenset(("made.id",)))
@@ -202,7 +217,7 @@ _VALUES = st.one_of(
 def test_no_value_breaks_a_comparison(
     left: JsonValue, operator: str, right: JsonValue, type_: str | None
 ) -> None:
-    """An answer, or words; a negated operator is the other way round.
+    """Returns an answer or raises ItemFailed for any values; a negated operator gives the opposite.
 
     See docs/design/imports-n8n.md#rules.
     """

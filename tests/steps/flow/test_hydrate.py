@@ -1,4 +1,4 @@
-"""Where reading steps stand in a flow's plan, and what they and fetching steps read.
+"""Tests where a flow's plan has steps that read objects, and what these and fetching steps read.
 
 See docs/design/imports-shopify-flow.md#reading-objects.
 """
@@ -8,7 +8,7 @@ from steward.steps.shopify_flow.hydrate import READ_TASK, variables_of, with_rea
 
 
 def step(name: str, kind: StepKind = StepKind.DECIDE, alias: str | None = None) -> PlanStep:
-    """One of a flow."""
+    """Returns a step of a flow."""
     return PlanStep(name, name, kind, "x", {"own": 1}, StepSource("x", 1.0, alias=alias))
 
 
@@ -35,7 +35,10 @@ PLAN = Plan(
 
 
 def test_objects_are_read_after_the_trigger_and_after_each_wait_and_by_no_step_of_another_name() -> None:
-    """See docs/design/imports-shopify-flow.md#reading-objects."""
+    """Adds a reading step after the trigger and one after each wait, with names of their own.
+
+    See docs/design/imports-shopify-flow.md#reading-objects.
+    """
     plan = with_reads(PLAN, "Began")
     reads = {
         step.name: step
@@ -62,6 +65,9 @@ def test_objects_are_read_after_the_trigger_and_after_each_wait_and_by_no_step_o
 
 
 def test_a_flow_that_looks_at_nothing_is_left_as_it_is() -> None:
-    """See docs/design/imports-shopify-flow.md#reading-objects."""
+    """Leaves a flow unchanged that reads no objects.
+
+    See docs/design/imports-shopify-flow.md#reading-objects.
+    """
     plan = Plan(PLAN.steps, PLAN.edges)
     assert with_reads(plan, "Began") == plan

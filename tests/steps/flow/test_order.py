@@ -1,4 +1,4 @@
-"""The order of a flow's steps against a model that simply calls itself.
+"""Compares the order of a flow's steps with a recursive model.
 
 See docs/design/imports-shopify-flow.md#execution and docs/design/approvals.md#held-changes.
 """
@@ -18,7 +18,7 @@ Walk = list[tuple[str, tuple[int, ...]]]
 
 @st.composite
 def flows(draw: st.DrawFn) -> tuple[Plan, dict[str, Outputs]]:
-    """A flow without circles, and what each of its steps passes on."""
+    """Draws an acyclic flow and the output of each of its steps."""
     count = draw(st.integers(1, 7))
     steps, edges, outputs = [], [], dict[str, Outputs]()
     for number in range(count):
@@ -56,7 +56,7 @@ def _height(step: PlanStep) -> tuple[float, float]:
 
 
 def modelled(plan: Plan, outputs: dict[str, Outputs], without: frozenset[str] = frozenset()) -> Walk:
-    """What runs, in order; nothing follows the steps in `without`."""
+    """Returns the executed steps in order, without those that follow the steps in `without`."""
 
     def targets(name: str, port: str | None) -> list[str]:
         edges = [edge for edge in plan.edges if edge.source == name and port in (None, edge.port)]
@@ -78,7 +78,7 @@ def modelled(plan: Plan, outputs: dict[str, Outputs], without: frozenset[str] = 
 def walked(
     order: FlowOrder, outputs: dict[str, Outputs], held: frozenset[str]
 ) -> tuple[Walk, list[FlowExecution]]:
-    """Runs until nothing is left but what is held."""
+    """Runs until only held executions are left; returns the executed steps and the held executions."""
     run: Walk = []
     waiting: list[FlowExecution] = []
     while (execution := order.next()) is not None:
@@ -92,7 +92,10 @@ def walked(
 
 @given(flows())
 def test_one_branch_is_finished_before_the_next_begins(random_plan: tuple[Plan, dict[str, Outputs]]) -> None:
-    """See docs/design/imports-shopify-flow.md#execution."""
+    """Finishes one branch before the next begins.
+
+    See docs/design/imports-shopify-flow.md#execution.
+    """
     plan, outputs = random_plan
     order = FlowOrder(plan, entry="trigger")
     run, _ = walked(order, outputs, frozenset())
@@ -103,7 +106,7 @@ def test_one_branch_is_finished_before_the_next_begins(random_plan: tuple[Plan, 
 def test_steps_that_do_not_follow_a_held_step_run(
     random_plan: tuple[Plan, dict[str, Outputs]], numbers: set[int]
 ) -> None:
-    """A round runs all that no held execution leads to; in the end all ran once.
+    """Runs all steps that follow no held one; after the held ones settle, every step ran once.
 
     See docs/design/approvals.md#held-changes.
     """
@@ -122,7 +125,7 @@ def test_steps_that_do_not_follow_a_held_step_run(
 
 @given(flows())
 def test_each_execution_has_a_number_of_its_own(random_plan: tuple[Plan, dict[str, Outputs]]) -> None:
-    """In a loop the number of its element, so that a row is one execution's.
+    """Gives each execution its own iteration number, which begins with those of the enclosing loops.
 
     See docs/design/api/runs.md#step.
     """

@@ -1,4 +1,4 @@
-"""Inputs and outputs of run-code steps, and paths through lists.
+"""Tests inputs and outputs of run-code steps, and paths through lists.
 
 See docs/design/imports-shopify-flow.md#tasks and docs/design/imports-shopify-flow.md#liquid.
 """
@@ -37,7 +37,7 @@ ORDER = {
 
 
 def test_a_selection_cuts_the_environment() -> None:
-    """Of lists the same of each element; what is not there is null.
+    """Selects the same fields of each element of a list; missing fields are null.
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
@@ -71,14 +71,20 @@ def test_a_selection_cuts_the_environment() -> None:
     ],
 )
 def test_an_invalid_selection_is_refused(text: str) -> None:
-    """See docs/design/imports-n8n.md#rules."""
+    """Refuses a selection that cannot be parsed.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     with pytest.raises(UnreadableSelection):
         read_selection(text)
 
 
 @pytest.mark.parametrize(("fields", "levels"), [(MAX_FIELDS, 1), (1, MAX_DEPTH + 1)])
 def test_a_selection_has_its_limits(fields: int, levels: int) -> None:
-    """At them, and one past. See docs/design/imports-n8n.md#safety."""
+    """Accepts selections up to the limits of fields and levels, and refuses larger ones.
+
+    See docs/design/imports-n8n.md#safety.
+    """
 
     def written(names: int, depth: int) -> str:
         return "{ a " * (depth - 1) + "{ " + " ".join(f"f{n}" for n in range(names)) + " }" * depth
@@ -90,7 +96,10 @@ def test_a_selection_has_its_limits(fields: int, levels: int) -> None:
 
 @given(st.text(alphabet='{}[]:!ab "#\n,query type', max_size=60))
 def test_no_text_breaks_the_readers(text: str) -> None:
-    """Read, or refused in words. See docs/design/imports-n8n.md#rules."""
+    """Parses any text or refuses it with a message.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     for read in (read_selection, read_schema):
         assert _read_or_refused(read, text) not in (None, "")
 
@@ -109,7 +118,10 @@ SCHEMA = read_schema(
 
 
 def test_an_output_is_made_to_fit() -> None:
-    """See docs/design/imports-shopify-flow.md#tasks."""
+    """Converts the output of a script to its schema.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     record = {"n": 3.0, "f": 1, "ok": True, "id": 7, "rows": [{"t": "a", "more": 1}], "extra": 1}
     assert fitted(record, SCHEMA) == {"n": 3, "f": 1, "ok": True, "id": "7", "rows": [{"t": "a"}]}
 
@@ -121,7 +133,10 @@ def test_an_output_is_made_to_fit() -> None:
      {"n": 1, "rows": [], "ok": "yes"}],
 )  # fmt: skip
 def test_a_script_output_that_does_not_fit_its_schema_fails(value: JsonValue) -> None:
-    """See docs/design/imports-shopify-flow.md#tasks."""
+    """Fails for an output that does not fit its schema.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     with pytest.raises(OutputMismatch):
         fitted(value, SCHEMA)
 
@@ -130,7 +145,10 @@ def test_a_script_output_that_does_not_fit_its_schema_fails(value: JsonValue) ->
     "text", ["", "type A { b: C }", "type A { b }", "enum E { X }", "type A { b: [Int }", "type { a: Int }"]
 )
 def test_an_invalid_schema_is_refused(text: str) -> None:
-    """See docs/design/imports-n8n.md#rules."""
+    """Refuses a schema that cannot be parsed.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     with pytest.raises(UnreadableSelection):
         read_schema(text)
 
@@ -142,12 +160,18 @@ def test_an_invalid_schema_is_refused(text: str) -> None:
      ("order.name.size", 2), ("nope.a", None), ("order.lines.tags.size", 3)],
 )  # fmt: skip
 def test_a_path_through_lists_is_that_of_each_element(path: str, expected: JsonValue) -> None:
-    """See docs/design/imports-shopify-flow.md#liquid."""
+    """Collects the value of each element along a path through lists.
+
+    See docs/design/imports-shopify-flow.md#liquid.
+    """
     assert follow({"order": ORDER}, path) == expected
 
 
 async def test_paths_here_and_in_liquid_lead_to_the_same() -> None:
-    """Conditions and lists follow a path as texts do. See docs/design/imports-shopify-flow.md#liquid."""
+    """Follows paths in conditions and lists as Liquid texts do.
+
+    See docs/design/imports-shopify-flow.md#liquid.
+    """
     keys = ("lines", "title", "tags", "customer", "name", "size", "first", "last", "none")
     ways = [direction for depth in (1, 2, 3) for direction in itertools.product(keys, repeat=depth)]
     paths = [".".join(("order", *steps)) for steps in ways]

@@ -52,7 +52,7 @@ class _Parser:
     def __init__(self, text: str, builder: "_Builder") -> None:
         self.text = text
         self.builder = builder
-        self.at = 0
+        self.position = 0
 
     def parse(self) -> None:
         """Parses up to the end of the root element. Raises ItemFailed."""
@@ -65,28 +65,28 @@ class _Parser:
 
     def _until(self, mark: str, missing: str) -> str:
         """Returns the text before the mark and moves past the mark. Raises ItemFailed."""
-        end = self.text.find(mark, self.at)
+        end = self.text.find(mark, self.position)
         if end < 0:
             raise _unread(f"{missing} is missing")
-        part, self.at = self.text[self.at : end], end + len(mark)
+        part, self.position = self.text[self.position : end], end + len(mark)
         return part
 
     def _markup(self) -> None:
         """Parses what follows a `<`."""
-        rest = self.text[self.at : self.at + 8]
-        if rest.startswith("!--"):
-            self.at += 3
+        following = self.text[self.position : self.position + 8]
+        if following.startswith("!--"):
+            self.position += 3
             if "--" in self._until("-->", "the end of a comment"):
                 raise _unread("a comment has two dashes in it")
-        elif rest.upper() == "![CDATA[":
-            self.at += 8
+        elif following.upper() == "![CDATA[":
+            self.position += 8
             self.builder.characters_of(self._until("]]>", "the end of a CDATA section"), marked=True)
-        elif rest.startswith("!"):
+        elif following.startswith("!"):
             self._declaration()
-        elif rest.startswith("?"):
+        elif following.startswith("?"):
             self._until("?>", "the end of an instruction")
-        elif rest.startswith("/"):
-            self.at += 1
+        elif following.startswith("/"):
+            self.position += 1
             self.builder.end(_SPACE.sub("", self._until(">", "the end of a tag")))
         else:
             self._tag()
@@ -94,10 +94,10 @@ class _Parser:
     def _declaration(self) -> None:
         """Skips a document type declaration; the entities it declares remain unknown."""
         depth = 0
-        for match in re.compile(r"""[\[\]>]|"[^"]*"|'[^']*'""").finditer(self.text, self.at):
+        for match in re.compile(r"""[\[\]>]|"[^"]*"|'[^']*'""").finditer(self.text, self.position):
             depth += {"[": 1, "]": -1}.get(match[0], 0)
             if match[0] == ">" and depth <= 0:
-                self.at = match.end()
+                self.position = match.end()
                 return
         raise _unread("the end of a declaration is missing")
 
@@ -107,7 +107,7 @@ class _Parser:
         attributes: dict[str, str] = {}
         while True:
             blanks = self._skip_space()
-            sign = self.text[self.at : self.at + 1]
+            sign = self.text[self.position : self.position + 1]
             if sign in (">", "/"):
                 self._end_of_tag(name, attributes, closed=sign == "/")
                 return
@@ -117,9 +117,9 @@ class _Parser:
             attributes.setdefault(key, value)
 
     def _end_of_tag(self, name: str, attributes: Mapping[str, str], *, closed: bool) -> None:
-        if closed and self.text[self.at + 1 : self.at + 2] != ">":
+        if closed and self.text[self.position + 1 : self.position + 2] != ">":
             raise _unread("a slash stands within a tag")
-        self.at += 2 if closed else 1
+        self.position += 2 if closed else 1
         self.builder.start(name, attributes)
         if closed:
             self.builder.end(name)
@@ -127,27 +127,27 @@ class _Parser:
     def _attribute(self) -> tuple[str, str]:
         key = self._name("an attribute")
         self._skip_space()
-        if self.text[self.at : self.at + 1] != "=":
+        if self.text[self.position : self.position + 1] != "=":
             raise _unread(f"the attribute “{key[:40]}” has no value")
-        self.at += 1
+        self.position += 1
         self._skip_space()
-        quote = self.text[self.at : self.at + 1]
+        quote = self.text[self.position : self.position + 1]
         if quote not in ('"', "'"):
             raise _unread(f"the value of the attribute “{key[:40]}” is not quoted")
-        self.at += 1
+        self.position += 1
         return key, _decoded(self._until(quote, "the end of an attribute"))
 
     def _name(self, kind: str) -> str:
-        match = _NAME.match(self.text, self.at)
+        match = _NAME.match(self.text, self.position)
         if match is None:
             raise _unread(f"the name of {kind} has another sign than a letter at its beginning")
-        self.at = match.end()
+        self.position = match.end()
         return match[0]
 
     def _skip_space(self) -> bool:
-        match = _SPACE.match(self.text, self.at)
+        match = _SPACE.match(self.text, self.position)
         assert match is not None
-        self.at = match.end()
+        self.position = match.end()
         return bool(match[0])
 
     def _characters(self, part: str) -> None:
@@ -162,13 +162,13 @@ def _decoded(text: str) -> str:
     """Replaces numeric, XML and HTML entities. Raises ItemFailed for others."""
     if "&" not in text:
         return text
-    parts, at = [], 0
+    parts, position = [], 0
     for match in _ENTITY.finditer(text):
-        parts += [text[at : match.start()], _entity(match[1])]
-        at = match.end()
-    if any("&" in part for part in parts[::2]) or "&" in text[at:]:
+        parts += [text[position : match.start()], _entity(match[1])]
+        position = match.end()
+    if any("&" in part for part in parts[::2]) or "&" in text[position:]:
         raise _unread("there is a “&” that begins no entity")
-    return "".join([*parts, text[at:]])
+    return "".join([*parts, text[position:]])
 
 
 def _entity(name: str) -> str:

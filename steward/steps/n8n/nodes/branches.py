@@ -225,15 +225,15 @@ class FilterNode(_ConditionNode):
         """Passes each item to one of the two outputs."""
         answers = await _slow_matches(call, ("conditions",))
         matching: Items = []
-        rest: Items = []
+        discarded: Items = []
         for index, item in enumerate(call.items):
             passed = Item(item.json, paired_with(index))
             is_match = _holds(call, index, answers, ("combineConditions", "OR"))
-            (matching if is_match else rest).append(passed)
+            (matching if is_match else discarded).append(passed)
         if call.on_error is OnError.ERROR_OUTPUT:
-            message = f"{len(rest)} items were in no output, as n8n does with an error output here."
-            return NodeResult([matching, []], message=message if rest else None)
-        return NodeResult([matching, rest])
+            message = f"{len(discarded)} items were in no output, as n8n does with an error output here."
+            return NodeResult([matching, []], message=message if discarded else None)
+        return NodeResult([matching, discarded])
 
 
 class SwitchNode(_ConditionNode):

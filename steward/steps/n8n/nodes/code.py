@@ -45,7 +45,7 @@ class CodeNode(StepType):
         """Yields a problem for a language other than JavaScript, and for a script of a Function step."""
         if node.get("language", "javaScript") != "javaScript":
             yield StepProblem("error", "parameter", "Its code is Python. Write it in JavaScript.")
-        yield from _foreign_script(node, "functionCode", own="jsCode")
+        yield from _foreign_script(node, "functionCode", own_parameter="jsCode")
 
     async def run(self, call: StepCall) -> NodeResult:
         """Runs the script over the items."""
@@ -87,7 +87,7 @@ class FunctionNode(CodeNode):
         """Yields a problem for a script that is not text, which n8n rejects, and for one of a Code step."""
         if not str(node.get("functionCode", "=")).strip():
             yield StepProblem("error", "parameter", "It has no code. Write some, or remove the step.")
-        yield from _foreign_script(node, "jsCode", own="functionCode")
+        yield from _foreign_script(node, "jsCode", own_parameter="functionCode")
 
 
 class AiTransformNode(CodeNode):
@@ -104,12 +104,12 @@ class AiTransformNode(CodeNode):
             yield StepProblem("error", "parameter", message)
 
 
-def _foreign_script(node: NodeDefinition, name: str, *, own: str) -> Iterable[StepProblem]:
+def _foreign_script(node: NodeDefinition, name: str, *, own_parameter: str) -> Iterable[StepProblem]:
     """Yields a warning about a script in the parameter of another node type, which n8n ignores."""
     if not node.get(name):
         return
     message = f"This step does not read “{name}”: n8n ignores that, and so does a run here."
-    if own not in node.parameters:
+    if own_parameter not in node.parameters:
         message += " It has no other code, so the example runs that n8n puts into a new step."
     todo = "Enter the code again in n8n, and export the workflow again."
     yield StepProblem("warning", "parameter", f"{message} {todo}")

@@ -147,10 +147,10 @@ def _difference(
         for name in names_of(params.get("exceptWhenMix", "")):
             mixed[name] = js.to_json(other.get(name))
         return mixed
-    return _both(a, b, pairs, params, fuzzy=fuzzy)
+    return _side_by_side(a, b, pairs, params, fuzzy=fuzzy)
 
 
-def _both(
+def _side_by_side(
     a: Mapping[str, AnyJson],
     b: Mapping[str, AnyJson],
     pairs: list[tuple[str, str]],

@@ -229,9 +229,11 @@ def _fits(row: JsonObject, filters: Sequence[tuple[str, JsonValue]], *, one_is_e
     return any(fits) if one_is_enough else all(fits)
 
 
-def _may_show_another(row: JsonObject, wanted: Iterable[tuple[str, JsonValue]]) -> bool:
+def _may_show_another(row: JsonObject, values_by_column: Iterable[tuple[str, JsonValue]]) -> bool:
     """Returns whether a text has to match a number, which the tab may display as a date or in a format."""
-    return any(isinstance(value, str) and isinstance(row.get(name), int | float) for name, value in wanted)
+    return any(
+        isinstance(value, str) and isinstance(row.get(name), int | float) for name, value in values_by_column
+    )
 
 
 def _fits_one_of(rows: Iterable[JsonObject], name: str, value: JsonValue) -> bool:
@@ -350,22 +352,22 @@ class _Writing:
             raise ItemFailed(f"The sheet has no column “{names[0][:80]}” to find rows by.")
         return await self._matching_row([(name, fields.get(name)) for name in names])
 
-    async def _matching_row(self, wanted: Sequence[tuple[str, AnyJson]]) -> int | None:
+    async def _matching_row(self, values_by_column: Sequence[tuple[str, AnyJson]]) -> int | None:
         """Returns the number of the first row with these values, or else of the first that displays them.
 
         A step that read the tab may have received dates and numbers as displayed.
         """
         for row_number, row in self.data_rows.items():
-            if _fits(row, wanted, one_is_enough=False):
+            if _fits(row, values_by_column, one_is_enough=False):
                 return row_number
-        if not any(_may_show_another(row, wanted) for row in self.data_rows.values()):
+        if not any(_may_show_another(row, values_by_column) for row in self.data_rows.values()):
             return None
         if self.shown_rows is None:
             _, table = await self.location.table(values="FORMATTED_VALUE")
             self.shown_rows = self._rows_of(table)
         for row_number, row in self.data_rows.items():
-            shown = self.shown_rows.get(row_number, {})
-            if all(_fits_one_of((row, shown), name, value) for name, value in wanted):
+            displayed_row = self.shown_rows.get(row_number, {})
+            if all(_fits_one_of((row, displayed_row), name, value) for name, value in values_by_column):
                 return row_number
         return None
 

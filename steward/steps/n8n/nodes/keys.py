@@ -185,14 +185,14 @@ def without_duplicates(params: Params, items: Items) -> Items:
     names = _compared(params, items)
     for name in names:
         _check_types(name, items, dots=dots)
-    seen: set[str] = set()
+    seen_keys: set[str] = set()
     out: Items = []
     for index, item in enumerate(items):
         values = [field_at(item.json, name, dots=dots) for name in names]
         key = "\x00".join(js.strict_key(value) for value in values)
-        if key in seen:
+        if key in seen_keys:
             continue
-        seen.add(key)
+        seen_keys.add(key)
         json = item.json
         if params.flag("options.removeOtherFields"):
             json = {}

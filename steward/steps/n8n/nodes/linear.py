@@ -18,14 +18,16 @@ _CHANGES = OptionTable("updateFields", "assigneeId description priorityId:priori
 _REPLY = OptionTable("additionalFields", "parentId")
 
 
-def _document(text: str, form: CallForm, *own: str) -> Callable[[ServiceFields], dict[str, AnyJson]]:
+def _document(
+    text: str, form: CallForm, *variable_names: str
+) -> Callable[[ServiceFields], dict[str, AnyJson]]:
     """Returns a function for the body of a GraphQL document.
 
     Its variables are the parameters `own` and, as `input`, the fields of the form.
     """
 
     def body(fields: ServiceFields) -> dict[str, AnyJson]:
-        variables: dict[str, AnyJson] = {name: fields.text(name) for name in own}
+        variables: dict[str, AnyJson] = {name: fields.text(name) for name in variable_names}
         if "$input" in text:
             variables["input"] = form(fields)
         return {"query": text, "variables": variables}
@@ -33,17 +35,18 @@ def _document(text: str, form: CallForm, *own: str) -> Callable[[ServiceFields],
     return body
 
 
-def _at(path: str) -> Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]:
+def _objects_at(path: str) -> Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]:
     def answered(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
         return graphql_data(response, path)
 
     return answered
 
 
-def _operation(text: str, path: str, form: CallForm, own: str, needed: str) -> ServiceOperation:
+def _operation(text: str, path: str, form: CallForm, variable_names: str, needed: str) -> ServiceOperation:
     return send(
-        "POST", "", form, needed=needed, makes=_document(text, form, *own.split()), answered=_at(path),
-        recipient=needed.split()[0], text="title", is_query=text.startswith("query"),
+        "POST", "", form, needed=needed, makes=_document(text, form, *variable_names.split()),
+        answered=_objects_at(path), recipient=needed.split()[0], text="title",
+        is_query=text.startswith("query"),
     )  # fmt: skip
 
 

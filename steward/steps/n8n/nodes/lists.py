@@ -79,14 +79,14 @@ def split_out(params: Params, item_index: int, item: Item) -> Items:
     fields, renamed = _fields_to_split(params)
     include = params.text("include", "noOtherFields")
     lists = [_elements(field_at(item.json, field, dots=dots)) for field in fields]
-    rest = _rest(params, item, fields, include, dots=dots)
+    other_fields = _other_fields(params, item, fields, include, dots=dots)
     out: Items = []
     count = max(len(elements) for elements in lists)
-    if json_size(rest) * count > STEP_BYTES:
+    if json_size(other_fields) * count > STEP_BYTES:
         raise MemoryBudgetExceeded
     is_spread = include == "noOtherFields" and len(fields) == 1 and not renamed
     for number in range(count):
-        into = dict(rest)
+        into = dict(other_fields)
         for target, elements in zip(renamed or fields, lists, strict=True):
             if number < len(elements):
                 into |= _element_fields(elements[number], target, is_spread=is_spread)
@@ -111,17 +111,17 @@ def _elements(value: AnyJson) -> Sequence[JsonValue]:
     return list(value) if js.is_list(value) else [value]
 
 
-def _rest(
+def _other_fields(
     params: Params, item: Item, fields: Sequence[str], include: str, *, dots: bool
 ) -> dict[str, JsonValue]:
     if include == "allOtherFields":
-        rest: dict[str, JsonValue] = dict(js.deep_copy(item.json)) if dots else dict(item.json)
+        other_fields: dict[str, JsonValue] = dict(js.deep_copy(item.json)) if dots else dict(item.json)
         for field in fields:
             if dots:
-                js.delete_path(rest, field)
+                js.delete_path(other_fields, field)
             else:
-                rest.pop(field, None)
-        return rest
+                other_fields.pop(field, None)
+        return other_fields
     if include == "selectedOtherFields":
         selected = {}
         for name in names_of(params.get("fieldsToInclude", "")):

@@ -9,17 +9,17 @@ from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceOperation
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem, is_expression
 
-_PLACES: Mapping[str, Mapping[str, str]] = {
+_LOCATION_FIELDS: Mapping[str, Mapping[str, str]] = {
     "cityName": {"cityName": "q"},
     "cityId": {"cityId": "id"},
     "coordinates": {"latitude": "lat", "longitude": "lon"},
     "zipCode": {"zipCode": "zip"},
 }
-_PLACE = "locationSelection"
+_LOCATION_KIND = "locationSelection"
 
 
 def _query(fields: ServiceFields) -> dict[str, AnyJson]:
-    names = _PLACES.get(fields.text(_PLACE, "cityName"))
+    names = _LOCATION_FIELDS.get(fields.text(_LOCATION_KIND, "cityName"))
     if names is None:
         raise ItemFailed("This step does not say how it names the place. Choose a way.")
     places = {renamed: fields.text(name) for name, renamed in names.items()}
@@ -30,14 +30,14 @@ def _query(fields: ServiceFields) -> dict[str, AnyJson]:
 
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    place = node.get(_PLACE, "cityName")
-    if is_expression(place):
+    location_kind = node.get(_LOCATION_KIND, "cityName")
+    if is_expression(location_kind):
         return
-    if place not in _PLACES:
+    if location_kind not in _LOCATION_FIELDS:
         yield StepProblem(
             "error", "parameter", "How it names the place is not known here. Choose another way."
         )
-    elif any(node.get(name) in (None, "", "=") for name in _PLACES[place]):
+    elif any(node.get(name) in (None, "", "=") for name in _LOCATION_FIELDS[location_kind]):
         message = (
             "It does not say which place it means, so it would fail. Fill it in in n8n and import it again."
         )

@@ -150,7 +150,7 @@ class ShopifyNode(StoreNode):
         objects = await read_objects(params, store, ids)
         names = _names_in(params.text("options.fields"))
         if names:
-            objects = [{name: one[name] for name in one if name in names} for one in objects]
+            objects = [{name: record[name] for name in record if name in names} for record in objects]
         return objects[:limit]
 
 

@@ -86,8 +86,8 @@ class Table:
 
     def delete(self, rows: Sequence[Row]) -> None:
         """Removes rows."""
-        gone = {row["id"] for row in rows}
-        self.rows = [row for row in self.rows if row["id"] not in gone]
+        removed_ids = {row["id"] for row in rows}
+        self.rows = [row for row in self.rows if row["id"] not in removed_ids]
 
     def shown(self, row: Row) -> Row:
         """Returns a row as the node outputs it, with null in columns without a value."""
@@ -128,11 +128,11 @@ class Table:
         empty = [row for row in rows if row.get(column) is None]
         kind = self.type_of(column)
 
-        def place(row: Row) -> tuple[str, AnyJson]:
+        def sort_key(row: Row) -> tuple[str, AnyJson]:
             cell_kind = kind or _type_of_value(row[column])
             return cell_kind, _comparable(row[column], cell_kind, column)
 
-        valued.sort(key=place, reverse=is_descending)
+        valued.sort(key=sort_key, reverse=is_descending)
         return [*valued, *empty] if is_descending else [*empty, *valued]
 
     def _converted(self, values: JsonObject) -> Row:
