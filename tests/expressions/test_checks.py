@@ -142,7 +142,7 @@ SCRIPTS = {
 }
 
 
-async def test_templates_are_judged_with_their_column(evaluator: Evaluator) -> None:
+async def test_problems_of_templates_have_a_column(evaluator: Evaluator) -> None:
     """Reports `expression_feature` once per expression, with its column.
 
     See docs/design/api/imports.md#findings and docs/design/imports-n8n.md#findings.
@@ -231,7 +231,7 @@ async def test_a_fallback_counts_where_it_takes_effect(evaluator: Evaluator, is_
         ("all", "getInputData", "Read an item or another step instead."),
     ],
 )
-async def test_what_to_write_instead_of_a_part_of_this(
+async def test_missing_members_of_this_name_a_replacement(
     evaluator: Evaluator, mode: str, member: str, todo: str
 ) -> None:
     """Names what scripts of the mode have in place of a member of `this`."""
@@ -259,7 +259,7 @@ async def test_nested_calls_are_followed_in_time(evaluator: Evaluator) -> None:
     assert seconds[1] < 2 * seconds[0] + 1
 
 
-async def test_names_that_are_not_here_are_found_in_time(evaluator: Evaluator) -> None:
+async def test_unavailable_names_are_found_in_time(evaluator: Evaluator) -> None:
     """Searches for the declaration of a name once, however often the script uses the name."""
     seconds = []
     for name in ("this.nothing", "fetch", "this.$json"):
@@ -269,7 +269,7 @@ async def test_names_that_are_not_here_are_found_in_time(evaluator: Evaluator) -
     assert max(seconds[1:]) < 2 * seconds[0] + 1
 
 
-async def test_a_field_called_binary_is_no_file(evaluator: Evaluator) -> None:
+async def test_a_field_called_binary_is_not_a_file(evaluator: Evaluator) -> None:
     """Accepts a field called `binary` in modes whose scripts get no items with files, or get only fields."""
     scripts = [
         Script("return { t: item.binary.photo.data };", ScriptMode.FUNCTION_ITEM),
@@ -281,7 +281,7 @@ async def test_a_field_called_binary_is_no_file(evaluator: Evaluator) -> None:
     assert list(checked.scripts) == [(), ()]
 
 
-async def test_liquid_is_parsed_and_its_filters_known(evaluator: Evaluator) -> None:
+async def test_unknown_liquid_filters_and_tags_are_errors(evaluator: Evaluator) -> None:
     """Reports an unknown filter or tag, and access to a list by index, as an error.
 
     See docs/design/imports-shopify-flow.md#liquid.
@@ -299,7 +299,7 @@ async def test_liquid_is_parsed_and_its_filters_known(evaluator: Evaluator) -> N
     assert [len(problems) for problems in checked.liquid] == list(texts.values())
 
 
-async def test_flow_scripts_are_compiled_with_their_export(evaluator: Evaluator) -> None:
+async def test_flow_scripts_are_compiled(evaluator: Evaluator) -> None:
     """Compiles `export default function main(input)` of Shopify Flow.
 
     See docs/design/imports-shopify-flow.md#tasks.

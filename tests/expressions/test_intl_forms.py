@@ -92,7 +92,7 @@ async def test_a_date_has_the_form_of_its_locale(
 
 @pytest.mark.parametrize(("options", "expected"), HOURS)
 @pytest.mark.parametrize("locale", ["en-GB", "de-DE", "fr-FR", "it-IT", "nl-NL", "pt-BR", "sv-SE"])
-async def test_an_hour_is_as_wide_as_in_v8(
+async def test_hours_are_padded_as_in_v8(
     evaluator: Evaluator, world: World, locale: str, options: str, expected: str
 ) -> None:
     """Pads the hour depending on the widths of minutes and seconds, and on a zone name."""
@@ -135,7 +135,7 @@ async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: Wor
     "options",
     ["useGrouping: 'min2'", "style: 'currency', currency: 'AMD', currencyDisplay: 'narrowSymbol'"],
 )
-async def test_numbers_that_are_not_written_as_in_v8_are_refused(
+async def test_unsupported_number_formats_are_refused(
     evaluator: Evaluator, world: World, options: str
 ) -> None:
     """Refuses other group sizes and narrow currency signs that are not known."""

@@ -60,7 +60,7 @@ CLONES: Final = """
 """
 
 
-async def test_expressions_answer_as_node_does(evaluator: Evaluator, world: World) -> None:
+async def test_expressions_give_the_values_of_node(evaluator: Evaluator, world: World) -> None:
     """Reads zones given as offsets, sorts capitals first, and computes Math.hypot to the last digit."""
     outcomes = await evaluator.evaluate([read(f"={{{{ {text} }}}}") for text in ANSWERS], world([{}]))
     answers = dict(zip(ANSWERS, (outcome[0] for outcome in outcomes), strict=True))

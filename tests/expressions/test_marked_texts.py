@@ -82,14 +82,14 @@ PARTS: dict[str, tuple[TextPart, ...] | None] = {
 
 
 @pytest.mark.parametrize(("text", "parts"), PARTS.items(), ids=PARTS.keys())
-def test_a_key_comes_through_an_expression_or_the_expression_is_refused(
+def test_an_expression_passes_a_key_on_unchanged_or_is_refused(
     text: str, parts: tuple[TextPart, ...] | None
 ) -> None:
     """Tells fixed texts, keys and data apart; None marks expressions that compare or change a key."""
     assert parts_of(text, reads) == parts
 
 
-def test_encoding_for_an_address_keeps_a_key_in_an_address_alone() -> None:
+def test_uri_encoding_of_a_key_is_accepted_only_in_urls() -> None:
     """Accepts `encodeURIComponent` only in a URL, where the account encodes the key itself."""
     assert parts_of("={{ encodeURIComponent($json.key) }}", reads, in_address=True) == (FIELD,)
 
@@ -102,7 +102,7 @@ def test_a_hostile_expression_is_refused_in_bounded_time(code: str) -> None:
     assert time.process_time() - began < 5
 
 
-def test_two_thousand_tokens_are_read_and_one_more_is_not() -> None:
+def test_an_expression_with_a_key_has_at_most_2000_tokens() -> None:
     """Accepts an expression with a key up to 2,000 tokens and refuses a longer one."""
     within = "$json.key" + "+'a'" * 998  # 4 tokens, and two more for each text: `$json . key` are 3
     assert parts_of(f"={{{{ {within} }}}}", reads) is not None

@@ -77,7 +77,7 @@ def _pairing(name: str, index: int) -> ItemPosition | Unpaired | None:
 EXAMPLES = int(os.environ.get("PATH_EXAMPLES", "60"))
 
 
-async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
+async def test_paths_give_the_same_values_as_javascript(evaluator: Evaluator) -> None:
     """Gives exactly the value that the sandbox gives, for random paths and data.
 
     See docs/design/imports-n8n.md#where-expressions-run.
@@ -108,7 +108,7 @@ async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
     assert compared > EXAMPLES * 4
 
 
-async def test_paths_leave_this_process_for_nothing(
+async def test_paths_are_evaluated_without_the_sandbox(
     world: Callable[[Sequence[Any]], ExpressionContext],
 ) -> None:
     """Evaluates paths without starting a sandbox process; about 78 of 100 chunks are paths.
@@ -147,7 +147,7 @@ NUMBERS = [
 ]
 
 
-async def test_a_number_in_a_text_is_written_as_javascript_writes_it(
+async def test_numbers_become_text_as_in_javascript(
     evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
 ) -> None:
     """Converts numbers to text as JavaScript does.

@@ -67,7 +67,7 @@ def _as_stored(step: RecordedStep, field: dict[str, Any], value: Any) -> Any:
     return str(value).replace("inf", "Infinity") if isinstance(value, int | float) else value
 
 
-async def test_recorded_expressions_come_to_what_they_came_to(evaluator: Evaluator) -> None:
+async def test_recorded_expressions_give_the_recorded_values(evaluator: Evaluator) -> None:
     """Gives the recorded values, texts, errors and dates of every recorded expression.
 
     See docs/design/imports-n8n.md#expressions.
@@ -99,7 +99,7 @@ async def _run(evaluator: Evaluator, step: RecordedStep) -> CodeResult | CodeFai
         return failed
 
 
-async def test_recorded_scripts_put_out_what_they_put_out(evaluator: Evaluator) -> None:
+async def test_recorded_scripts_give_the_recorded_output(evaluator: Evaluator) -> None:
     """Gives the recorded results and failures of scripts in both modes.
 
     See docs/design/imports-n8n.md#code-steps.
@@ -131,7 +131,7 @@ def _is_error(step: RecordedStep) -> bool:
     return len(step.put_out or ()) == 1 and (step.put_out or ({},))[0].keys() == {"error"}
 
 
-async def test_recorded_orders_of_scripts_are_the_same(evaluator: Evaluator) -> None:
+async def test_recorded_comparison_scripts_give_the_recorded_order(evaluator: Evaluator) -> None:
     """Sorts by code as recorded.
 
     See docs/design/imports-n8n.md#node-types.

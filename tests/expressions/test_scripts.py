@@ -45,9 +45,7 @@ async def _all(
         "const e = $execution; e.customData.set('a', 1); return []",
     ],
 )
-async def test_parts_of_the_execution_that_are_missing_fail(
-    evaluator: Evaluator, world: World_, text: str
-) -> None:
+async def test_unavailable_members_of_execution_fail(evaluator: Evaluator, world: World_, text: str) -> None:
     """Fails on unavailable members of `$execution`, in any spelling, instead of giving undefined."""
     with pytest.raises(CodeFailed, match="is not there"):
         await _all(evaluator, text, world(TWO))
@@ -96,9 +94,7 @@ async def test_a_variable_without_a_value_fails(evaluator: Evaluator, text: str,
         assert (await _all(evaluator, text, values))[0].json == expected
 
 
-async def test_the_execution_is_written_out_without_what_is_missing(
-    evaluator: Evaluator, world: World_
-) -> None:
+async def test_execution_is_encoded_without_unavailable_members(evaluator: Evaluator, world: World_) -> None:
     """Copies and encodes `$execution` with its available members."""
     text = "return { names: Object.keys({ ...$execution }), text: JSON.stringify($execution) }"
     (item,) = await _all(evaluator, text, world(TWO))
@@ -164,7 +160,7 @@ async def test_a_failure_says_whether_the_script_threw(
     assert failed.value.message
 
 
-async def test_each_item_fails_for_itself_with_its_line(evaluator: Evaluator, world: World_) -> None:
+async def test_each_failed_item_has_its_own_error_with_the_line(evaluator: Evaluator, world: World_) -> None:
     """Gives each failed item its own error with the line number.
 
     See docs/design/imports-n8n.md#node-settings.
@@ -182,7 +178,7 @@ async def test_each_item_fails_for_itself_with_its_line(evaluator: Evaluator, wo
     assert "[line" not in nothing.error
 
 
-async def test_scripts_find_bytes_hashes_and_waiting(evaluator: Evaluator, world: World_) -> None:
+async def test_scripts_have_buffers_hashes_and_top_level_await(evaluator: Evaluator, world: World_) -> None:
     """Provides Buffer, hashes, top-level await and a console that keeps 200 lines.
 
     See docs/design/imports-n8n.md#code-steps.
@@ -211,7 +207,7 @@ async def test_scripts_find_bytes_hashes_and_waiting(evaluator: Evaluator, world
     assert result.lines[7] == 'line 7 {"i":7}'
 
 
-async def test_scripts_load_the_modules_that_only_compute(evaluator: Evaluator, world: World_) -> None:
+async def test_scripts_can_load_modules_that_only_compute(evaluator: Evaluator, world: World_) -> None:
     """Loads modules for URLs, query strings, bytes, dates and formats that answer as Node.js 20 does."""
     text = """
         const { URL: Address } = require('url');
@@ -318,7 +314,7 @@ ERROR_TEXTS = {
 }
 
 
-async def test_caught_errors_have_the_texts_of_node(evaluator: Evaluator, world: World_) -> None:
+async def test_caught_errors_have_the_messages_of_node(evaluator: Evaluator, world: World_) -> None:
     """Gives caught errors the messages of Node.js, since scripts put them into fields."""
     pieces = "\n".join(
         f"try {{ {code} }} catch (error) {{ texts.push(error.message) }}" for code in ERROR_TEXTS
@@ -342,7 +338,7 @@ UNCERTAIN_ERRORS = {
 }
 
 
-async def test_an_error_whose_place_is_not_certain_names_no_code(evaluator: Evaluator, world: World_) -> None:
+async def test_an_error_of_uncertain_origin_names_no_code(evaluator: Evaluator, world: World_) -> None:
     """Names no code if any of several calls may have failed."""
     pieces = "\n".join(
         f"try {{ {code} }} catch ({{ message }}) {{ texts.push(message) }}" for code in UNCERTAIN_ERRORS
@@ -352,14 +348,14 @@ async def test_an_error_whose_place_is_not_certain_names_no_code(evaluator: Eval
     assert result.items[0].json == {"texts": list(UNCERTAIN_ERRORS.values())}
 
 
-async def test_a_catch_clause_may_take_errors_apart(evaluator: Evaluator, world: World_) -> None:
+async def test_a_catch_clause_may_destructure_errors(evaluator: Evaluator, world: World_) -> None:
     """Gives errors caught by a destructuring pattern the messages of Node.js; line numbers stay."""
     text = "try { null.x } catch ({\n message, name = '',\n}) {\n throw new Error(`${name}: ${message}`) }"
     with pytest.raises(CodeFailed, match=r"^TypeError: Cannot read .* \(reading 'x'\) \[line 4\]$"):
         await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
 
 
-async def test_errors_of_scripts_are_what_they_were(evaluator: Evaluator, world: World_) -> None:
+async def test_error_classes_behave_as_in_plain_javascript(evaluator: Evaluator, world: World_) -> None:
     """Keeps names, prototypes and stacks of errors; an error that cannot be modified stays unchanged."""
     text = """
         const methods = { catch() { return 1 }, other: { catch({ a }, b) { return a + b } } };
@@ -394,7 +390,7 @@ async def test_errors_of_scripts_are_what_they_were(evaluator: Evaluator, world:
     }
 
 
-async def test_bytes_are_made_of_what_writes_them(evaluator: Evaluator, world: World_) -> None:
+async def test_buffers_are_restored_from_json(evaluator: Evaluator, world: World_) -> None:
     """Reads Buffers from their JSON, and host names that are numbers as IPv4; other values fail."""
     text = """
         const made = Buffer.from(JSON.parse(JSON.stringify(Buffer.from('hé')))).toString();
@@ -418,7 +414,9 @@ async def test_bytes_are_made_of_what_writes_them(evaluator: Evaluator, world: W
     }
 
 
-async def test_the_same_run_sees_the_same_clock_and_dice(evaluator: Evaluator, world: World_) -> None:
+async def test_clock_and_random_numbers_are_the_same_in_a_resumed_run(
+    evaluator: Evaluator, world: World_
+) -> None:
     """Gives the clock of the step's start and random numbers from the run's seed.
 
     See docs/design/imports-n8n.md#names and docs/design/sandbox.md#sandbox-for-foreign-code.
@@ -451,7 +449,7 @@ async def test_scripts_see_other_steps_through_pairing(evaluator: Evaluator) -> 
     assert "cannot be told" in (created_items[2].error or "")
 
 
-async def test_the_shop_product_runs_main_with_its_input(evaluator: Evaluator) -> None:
+async def test_flow_scripts_run_main_with_their_input(evaluator: Evaluator) -> None:
     """Calls `main` of a Shopify Flow script with its input and returns its result.
 
     See docs/design/imports-shopify-flow.md#tasks.
@@ -464,7 +462,7 @@ async def test_the_shop_product_runs_main_with_its_input(evaluator: Evaluator) -
         await evaluator.run_flow_code("export default function main() { throw new Error('x'); }", {}, NOW)
 
 
-async def test_patterns_with_look_around_are_tried_in_the_child(evaluator: Evaluator) -> None:
+async def test_patterns_with_look_around_are_matched_in_the_sandbox(evaluator: Evaluator) -> None:
     """Evaluates patterns with look-around or back-references in the sandbox, never in the service.
 
     See docs/design/imports-n8n.md#conditions.

@@ -53,7 +53,7 @@ def test_a_chunk_ends_at_the_first_closing_braces(text: str, parts: list[str]) -
         ("=text", Lang.LITERAL, set(), set()),
     ],
 )
-def test_a_template_says_which_steps_it_asks_for(
+def test_a_template_names_the_steps_it_refers_to(
     text: str, lang: Lang, steps: set[str] | None, paired: set[str] | None
 ) -> None:
     """Names the steps whose output the template needs; None stands for any step.
@@ -64,7 +64,7 @@ def test_a_template_says_which_steps_it_asks_for(
     assert (template.lang, template.steps, template.paired) == (lang, steps, paired)
 
 
-def test_liquid_is_known_by_its_braces() -> None:
+def test_liquid_is_recognized_by_its_braces() -> None:
     """Tells plain text, Liquid and JSON apart by their braces.
 
     See docs/design/imports-shopify-flow.md#file.
@@ -95,7 +95,7 @@ def test_liquid_is_known_by_its_braces() -> None:
         ("={{ $jsonish.a + 1 }}", set()),
     ],
 )
-def test_only_the_fields_that_are_named_go_to_the_child(text: str, fields: set[str] | None) -> None:
+def test_only_named_fields_are_sent_to_the_sandbox(text: str, fields: set[str] | None) -> None:
     """Names the fields that an expression reads; None stands for all, if it is uncertain.
 
     See docs/design/imports-n8n.md#where-expressions-run.

@@ -141,7 +141,7 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
 
 
 @on_one_engine
-async def test_everything_that_an_automation_lacks_is_named(shop: Shop) -> None:
+async def test_everything_that_is_missing_for_a_run_is_named(shop: Shop) -> None:
     """Refuses a run with the steps to bind, the step that calls a workflow, and the variables to set."""
     asks = [
         node(f"Ask {number}", "httpRequest", 4.2, {"url": "https://api.example.com/a", **SIGNS_IN})
@@ -185,7 +185,7 @@ async def test_a_chosen_workflow_reads_the_automations_store(shop: Shop) -> None
 
 
 @on_one_engine
-async def test_the_trigger_of_a_called_workflow_takes_in_the_fields_it_names(shop: Shop) -> None:
+async def test_the_trigger_of_a_called_workflow_passes_the_fields_it_names(shop: Shop) -> None:
     """Passes the fields that the trigger names: null for missing ones, the step's values, no removed ones."""
     rows = {"values": [{"name": "n"}, {"name": "who"}, {"name": "absent"}]}
     hand_back = code("Back", "return $input.all()")
@@ -206,7 +206,7 @@ async def test_the_trigger_of_a_called_workflow_takes_in_the_fields_it_names(sho
 
 
 @on_one_engine
-async def test_a_call_that_n8n_does_not_wait_for_hands_on_its_own_items(shop: Shop) -> None:
+async def test_a_call_without_waiting_passes_its_own_items_on(shop: Shop) -> None:
     """Runs the called workflow but passes on the step's own items."""
     chosen = await import_of(shop, passed_to(code("Other", "return [{json: {other: true}}]")))
     export = chain(TWO, call_by_id(options={"waitForSubWorkflow": False}), seen())
@@ -225,7 +225,7 @@ async def test_a_chosen_workflow_keeps_static_data_of_its_own(shop: Shop) -> Non
 
 
 @on_one_engine
-async def test_workflows_below_a_chosen_one_are_chosen_by_their_path(shop: Shop) -> None:
+async def test_nested_imports_are_chosen_by_their_path(shop: Shop) -> None:
     """Chooses nested imports by the path of steps; refuses a missing choice, a circle and too many levels."""
     last = await import_of(shop, passed_to(code("Last", "return [{json: {last: 1}}]"), name="Last"))
     middle = await import_of(shop, passed_to(call_by_id("Deeper"), name="Middle"))
@@ -255,7 +255,7 @@ async def errors_of(shop: Shop, export: dict[str, Any], calls: JsonObject) -> li
 
 
 @on_one_engine
-async def test_a_choice_that_cannot_be_is_refused_at_its_step(shop: Shop) -> None:
+async def test_an_invalid_choice_is_refused_at_its_step(shop: Shop) -> None:
     """Refuses unknown steps and imports, ones that cannot run or that wait, itself, and too many choices."""
     export = chain(call_by_id())
     own_import_of = await import_of(shop, export)
@@ -273,7 +273,7 @@ async def test_a_choice_that_cannot_be_is_refused_at_its_step(shop: Shop) -> Non
 
 
 @on_one_engine
-async def test_a_preview_names_the_steps_that_call_and_proposes_the_import_of_that_name(shop: Shop) -> None:
+async def test_a_preview_proposes_the_import_with_the_name_of_the_called_workflow(shop: Shop) -> None:
     """Proposes the import of the called workflow's name; with a choice it shows what that import sends."""
     chosen = await import_of(shop, passed_to(tell_step(), name="Called"))
     record = (await store_export(shop, chain(call_by_id(workflow_name="called")))).record

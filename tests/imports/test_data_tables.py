@@ -253,7 +253,7 @@ READ = where("sku", "eq", "a")
         ),
     ],
 )  # fmt: skip
-def test_a_table_that_nothing_fills_is_an_error(steps: list[dict[str, Any]], errors: list[str]) -> None:
+def test_reading_a_table_that_stays_empty_is_an_error(steps: list[dict[str, Any]], errors: list[str]) -> None:
     """Refuses a workflow whose rows come from elsewhere, and warns once of a table that starts empty."""
     findings = read_value(chain(*steps)).findings
     assert [found.step for found in findings if found.level is FindingLevel.ERROR] == errors
@@ -266,7 +266,7 @@ COUNT = code("Count", "const s = $getWorkflowStaticData('node'); s.rows = $input
 ALL = table("All", "get", returnAll=True)
 
 
-async def test_rows_are_there_in_the_next_run(shop: Shop) -> None:
+async def test_rows_are_available_in_the_next_run(shop: Shop) -> None:
     """Keeps the rows of runs that succeeded; a test run sees them and keeps none of its own."""
     automation = await automated(shop, chain(ADD, ALL, COUNT))
     for mode in (Mode.LIVE, Mode.TEST, Mode.LIVE):
@@ -278,7 +278,7 @@ async def test_rows_are_there_in_the_next_run(shop: Shop) -> None:
 
 
 @on_one_engine
-async def test_a_run_that_fails_keeps_no_rows(shop: Shop) -> None:
+async def test_a_failed_run_stores_no_rows(shop: Shop) -> None:
     """Leaves the table as it was before the run."""
     automation = await automated(shop, chain(ADD, node("Stop", "stopAndError", 1, {"errorMessage": "No"})))
     assert (await shop.run_and_drain(automation)).status is RunStatus.FAILED
@@ -303,7 +303,7 @@ async def test_a_table_that_gets_too_large_fails_the_step(shop: Shop) -> None:
     assert "1 MiB" in str((await shop.steps(run))[-1]["message"])
 
 
-async def test_a_kill_anywhere_inserts_a_row_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_killed_run_inserts_its_row_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kills the run at every fourth failpoint, or every twelfth on PostgreSQL: its row is there once."""
     automations: list[Automation] = []
     change = table("Change", "update", **where("sku", "eq", "a"), **mapped(stock="={{ $json.stock + 1 }}"))

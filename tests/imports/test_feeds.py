@@ -96,7 +96,7 @@ XHTML = """<feed><entry><content type="xhtml"><div xmlns="h">Hot <b>tea</b><br/>
         ),
     ],
 )
-def test_an_entry_has_what_rss_parser_gives_of_special_feeds(text: str, entry: dict[str, object]) -> None:
+def test_special_feeds_have_the_fields_of_rss_parser(text: str, entry: dict[str, object]) -> None:
     """Returns the data of podcasts, the address of an RDF entry, and XHTML as text."""
     assert entries_in(text) == [entry]
 
@@ -114,7 +114,7 @@ def test_rss_of_another_version_or_without_channel_fails_the_item(text: str) -> 
 @pytest.mark.parametrize(
     "text", ["", "<html/>", "{}", '<!DOCTYPE rss [<!ENTITY a "b">]><rss>&a;</rss>', "<rss><channel>"]
 )
-def test_text_that_is_no_feed_fails_the_item(text: str) -> None:
+def test_text_that_is_not_a_feed_fails_the_item(text: str) -> None:
     """Raises ItemFailed on text that is not a feed, without expanding its entities."""
     with pytest.raises(ItemFailed):
         entries_in(text)

@@ -48,7 +48,7 @@ async def test_a_file_is_fetched_and_read(shop: Shop, mode: Mode) -> None:
     assert counts["Fetch"] == 1
 
 
-async def test_an_error_status_is_no_file(shop: Shop) -> None:
+async def test_an_error_status_fails_a_file_download(shop: Shop) -> None:
     """Fails the step like any other request."""
     answers(shop, status=404)
     run = await shop.run_and_drain(await automated(shop, chain(fetched())))

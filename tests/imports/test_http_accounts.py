@@ -62,7 +62,7 @@ async def partner(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
     await shop.service.close()
 
 
-async def test_a_read_is_made_with_the_account_that_is_bound(partner: PartnerShop) -> None:
+async def test_a_read_uses_the_bound_account(partner: PartnerShop) -> None:
     """Is not ready without an account; with one it sends the key and does not store it in the steps' rows."""
     shop = partner.shop
     automation = await automated(shop, chain(asking()))
@@ -120,7 +120,7 @@ async def test_a_send_waits_for_approval_and_is_sent_once_with_the_key(partner: 
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_key_does_not_follow_the_address_of_a_step(partner: PartnerShop, method: str) -> None:
+async def test_a_key_is_not_sent_to_another_host(partner: PartnerShop, method: str) -> None:
     """Fails a step whose address data lead to another host, and sends nothing there."""
     shop = partner.shop
     step = asking(url=f"={{{{ 'https://{ELSEWHERE}/orders' }}}}", method=method)
@@ -131,7 +131,7 @@ async def test_a_key_does_not_follow_the_address_of_a_step(partner: PartnerShop,
     assert partner.api.seen == []
 
 
-async def test_another_kind_of_connection_is_no_account(partner: PartnerShop) -> None:
+async def test_another_kind_of_connection_is_refused_as_account(partner: PartnerShop) -> None:
     """Refuses a connection of another kind, or an unknown one, with an error on the step."""
     shop = partner.shop
     for number in (shop.connections["teams"].integration_id, 999_999):
@@ -140,7 +140,7 @@ async def test_another_kind_of_connection_is_no_account(partner: PartnerShop) ->
         assert set(refused.value.errors or ()) == {"accounts.Ask"}
 
 
-async def test_a_literal_key_is_removed_and_put_back_by_the_account(partner: PartnerShop) -> None:
+async def test_a_literal_key_is_replaced_by_the_key_of_the_account(partner: PartnerShop) -> None:
     """Removes the key of the file; the bound account's key fills the same header."""
     header = {"parameters": [{"name": "X-Api-Key", "value": "an-old-key-4711-of-the-file"}]}
     step = node("Ask", "httpRequest", 4.2, {"url": ORDERS, "sendHeaders": True, "headerParameters": header})
@@ -257,7 +257,7 @@ def test_a_service_that_signs_in_another_way_is_an_error(name: str) -> None:
 
 
 @pytest.mark.parametrize("user", ["jane", "jane:{{ $json.password }}", "{{ $json.user }}:x"])
-def test_a_user_name_in_an_address_is_an_error_of_its_own(user: str) -> None:
+def test_a_user_name_in_a_url_is_an_error(user: str) -> None:
     """Reports a user part whose password is not a removed secret; such an address is never called."""
     needs, account, findings = read(http(url=f"=https://{user}@{API}/orders"))
     assert (needs, account) == (None, None)
@@ -274,7 +274,7 @@ def test_each_removed_key_of_several_is_named() -> None:
     ] * 2
 
 
-def test_an_address_that_is_not_the_services_own_is_warned_about() -> None:
+def test_a_known_services_key_for_another_host_makes_a_warning() -> None:
     """Warns about a file that would send a known service's key to another host."""
     _, account, findings = read(predefined("openAiApi", url=f"https://{ELSEWHERE}/v1"))
     assert account["hosts"] == ["api.openai.com"]
@@ -335,7 +335,7 @@ async def test_an_account_of_an_older_release_is_proposed(partner: PartnerShop) 
     assert [row["proposed"] for row in rows] == [connection.integration_id, None]
 
 
-async def test_a_key_that_a_set_step_held_is_put_back_by_the_account(partner: PartnerShop) -> None:
+async def test_a_key_of_a_set_step_is_replaced_by_the_key_of_the_account(partner: PartnerShop) -> None:
     """Replaces the header and the query parameter that read the removed key by those of the account."""
     secret = "sk-live-abcdefghijklmnop1234567890"
     values = [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]
@@ -353,9 +353,7 @@ async def test_a_key_that_a_set_step_held_is_put_back_by_the_account(partner: Pa
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_password_in_an_address_is_put_back_as_a_basic_sign_in(
-    partner: PartnerShop, method: str
-) -> None:
+async def test_a_password_in_a_url_is_replaced_by_a_basic_sign_in(partner: PartnerShop, method: str) -> None:
     """Calls the address without its user part, with the user name and password of the bound account."""
     shop = partner.shop
     account = await shop.connect("http_api", {"hosts": API, "username": "jane", "password": KEY})
@@ -407,7 +405,7 @@ async def everywhere_account(shop: Shop) -> dict[str, Any]:
     }
 
 
-def test_a_path_takes_as_many_keys_as_an_account_holds() -> None:
+def test_a_path_has_at_most_as_many_keys_as_an_account() -> None:
     """Proposes an account for five keys in one path; six are an error that names the limit."""
     keys = [f"sk-live-abcdefghijklmnop123456789{number}" for number in range(6)]
     assert MAX_PATH_KEYS == 5
@@ -420,7 +418,7 @@ def test_a_path_takes_as_many_keys_as_an_account_holds() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_keys_within_expressions_go_to_their_places_and_nowhere_else(
+async def test_keys_within_expressions_are_sent_only_in_their_places(
     partner: PartnerShop, method: str
 ) -> None:
     """Sends each key where the file had one; rows and changes have none of them."""
@@ -445,7 +443,7 @@ async def test_keys_within_expressions_go_to_their_places_and_nowhere_else(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_mark_that_the_account_has_no_key_for_is_not_sent(partner: PartnerShop, method: str) -> None:
+async def test_a_marker_without_a_key_in_the_account_is_not_sent(partner: PartnerShop, method: str) -> None:
     """Fails the step when a person binds an account with another sign-in, and sends nothing."""
     shop = partner.shop
     automation = await automated(
@@ -458,7 +456,7 @@ async def test_a_mark_that_the_account_has_no_key_for_is_not_sent(partner: Partn
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_mark_that_came_with_data_gets_no_key(partner: PartnerShop, method: str) -> None:
+async def test_a_marker_from_data_is_not_replaced_by_a_key(partner: PartnerShop, method: str) -> None:
     """Fails the item whose data repeat the mark of a removed key, in the address or in the body."""
     shop, forged = partner.shop, "__removed_secret_1__"
     answers = {"note": forged, "path": "7"} if method == "POST" else {"note": "", "path": forged}
@@ -482,7 +480,7 @@ async def test_a_mark_that_came_with_data_gets_no_key(partner: PartnerShop, meth
     assert [str(request.url) for request in partner.api.seen] == [ORDERS]
 
 
-async def test_a_key_that_the_address_repeats_is_not_kept(partner: PartnerShop) -> None:
+async def test_a_key_that_the_server_repeats_is_not_stored(partner: PartnerShop) -> None:
     """Replaces the key in answers, headers included, plain and encoded; the user name stays."""
     shop, password = partner.shop, "pass/word+7 & more"
     coded = b64encode(f"jane.doe:{password}".encode()).decode()

@@ -96,7 +96,7 @@ async def test_a_body_is_sent_in_its_form(
     ("version", "name", "words"),
     [(3, "={{ 'a' + '.b' }}", "a dot or bracket"), (4.5, "a[99999999]", "99999999")],
 )
-async def test_a_name_that_can_be_no_path_fails_its_item(
+async def test_an_invalid_path_in_a_name_fails_its_item(
     partner: OpenApi, version: float, name: str, words: str
 ) -> None:
     """Sends nothing for a path that releases of n8n read differently, or for an index far beyond its list."""
@@ -106,7 +106,7 @@ async def test_a_name_that_can_be_no_path_fails_its_item(
 
 
 @on_one_engine
-async def test_a_form_of_parts_is_read_by_its_boundary(partner: OpenApi) -> None:
+async def test_a_multipart_form_can_be_parsed_by_its_boundary(partner: OpenApi) -> None:
     """Sends each field as a part, as RFC 7578 says; quotes in names are escaped."""
     fields = {
         "contentType": "multipart-form-data",
@@ -224,7 +224,7 @@ async def test_a_response_is_read_as_its_content_type_says(partner: OpenApi) -> 
 
 
 @on_one_engine
-async def test_each_response_format_asks_for_its_own_types(partner: OpenApi) -> None:
+async def test_each_response_format_accepts_its_own_types(partner: OpenApi) -> None:
     """Accepts the types of the format first, in reads and sends; a header of the step replaces them."""
     partner.api.respond = lambda request: response_of("text/plain", b"tea")
     formats: list[dict[str, Any]] = [{}, {"responseFormat": "text"}, {"responseFormat": "file"}]
@@ -244,7 +244,7 @@ async def test_each_response_format_asks_for_its_own_types(partner: OpenApi) -> 
 
 
 @on_one_engine
-async def test_a_full_response_has_the_words_of_its_status(partner: OpenApi) -> None:
+async def test_a_full_response_has_the_message_of_its_status(partner: OpenApi) -> None:
     """Passes on the status, its words, the headers and the body of any response, and a file beside them."""
     words = {201: "Created", 404: "Not Found"}
     responses = [response_of("application/json", b"[1]", status) for status in words]
@@ -310,7 +310,7 @@ async def test_a_file_is_a_part_of_a_form(partner: OpenApi) -> None:
     ]
 
 
-async def test_the_files_of_a_body_are_bounded(partner: OpenApi) -> None:
+async def test_the_size_of_files_in_a_body_is_limited(partner: OpenApi) -> None:
     """Sends a file of 1.5 MiB; one byte more fails the step and nothing is sent."""
     asking = http(method="POST", sendBody=True, **WHOLE_FILE)
     run = await partner.run(body_of_size(BODY_FILE_BYTES), asking)
@@ -415,7 +415,7 @@ PLAIN = ORDERS.replace("https://", "http://")
 
 
 @on_one_engine
-async def test_an_address_over_http_is_called_where_no_key_goes_with_it(partner: OpenApi) -> None:
+async def test_an_http_url_is_called_only_without_a_key(partner: OpenApi) -> None:
     """Reads and sends over http without a key, with a warning.
 
     Follows a redirect of the host to https, but not one back to http.
@@ -475,7 +475,7 @@ def test_a_host_that_is_not_a_name_makes_a_finding(host: str) -> None:
     assert _messages(node("Ask", "graphql", 1.1, endpoint)) == [("error", words)]
 
 
-def test_a_port_that_is_none_makes_a_finding() -> None:
+def test_an_invalid_port_makes_a_finding() -> None:
     """Names the usual port."""
     words = "It calls api.example.com:99999; only the usual port of https is called. Change the address."
     assert ("error", words) in _messages(http(url="https://api.example.com:99999/orders"))
@@ -485,7 +485,7 @@ def test_a_port_that_is_none_makes_a_finding() -> None:
     "url",
     ["https://api.example.com:443/x", "http://api.example.com", "={{ $json.host }}/x", "=https://{{ 1 }}:8/"],
 )
-def test_an_address_that_may_be_called_is_none(url: str) -> None:
+def test_a_valid_url_makes_no_finding(url: str) -> None:
     """Reports no error, also where an expression decides the host."""
     errors = [
         finding for finding in read_value(chain(http(url=url))).findings if str(finding.level) == "error"
@@ -533,7 +533,7 @@ async def test_a_key_is_never_sent_over_http(partner: OpenApi) -> None:
         "return $input.first().json.filter(order => order.id).map(json => ({json}));",
     ],
 )
-def test_a_list_that_older_versions_hand_on_whole_is_an_error_where_it_is_read(script: str) -> None:
+def test_reading_an_older_versions_list_as_one_item_is_an_error(script: str) -> None:
     """Reports a script that reads the list as one item, as older versions hand it on.
 
     Here each element is an item.

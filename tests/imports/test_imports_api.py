@@ -28,7 +28,7 @@ def body(export: Any, name: str = "Mine") -> dict[str, Any]:
     return {"source": "workflow_tool", "name": name, "content": export}
 
 
-async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> None:
+async def test_an_export_is_stored_once_and_returned_whole(service: Service) -> None:
     """Returns the plan and needs; the same export again answers the import that there is.
 
     See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
@@ -59,7 +59,7 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
     assert (await member.get(f"{PATH}/{new_import['id']}")).status == 404
 
 
-async def test_the_hundred_and_first_is_refused(service: Service) -> None:
+async def test_imports_beyond_the_limit_are_refused(service: Service) -> None:
     """Refuses one import more than the limit, here set to 2, but accepts a known export again.
 
     See docs/design/api/imports.md#requests.
@@ -134,7 +134,7 @@ async def test_an_export_without_a_usable_step_is_refused(service: Service, node
     assert (await member.get(PATH)).data["imports"] == []
 
 
-async def test_one_usable_step_is_enough_to_keep_an_export(service: Service) -> None:
+async def test_an_export_with_one_usable_step_is_stored(service: Service) -> None:
     """Stores an export with one enabled step, also if that step cannot run, so that its report can be read.
 
     See docs/design/api/imports.md#requests.
@@ -147,7 +147,7 @@ async def test_one_usable_step_is_enough_to_keep_an_export(service: Service) -> 
             assert (await member.post(PATH, body(content))).status == 201
 
 
-async def test_secrets_are_named_and_never_kept(service: Service) -> None:
+async def test_secrets_are_named_and_never_stored(service: Service) -> None:
     """Names the step of a secret, and contains it neither in the response nor in the stored rows.
 
     See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows.
@@ -182,7 +182,7 @@ async def _opened(tx: Any, service: Service, row: Any) -> bytes:
     return open_sealed(bytes(row["content"]), data_key, context)
 
 
-async def test_the_content_of_an_import_is_stored_sealed(service: Service) -> None:
+async def test_the_content_of_an_import_is_stored_encrypted(service: Service) -> None:
     """Stores the content encrypted; ciphertext moved to another import does not decrypt."""
     member = await service.token("member")
     for name in ("First", "Second"):
@@ -206,7 +206,7 @@ async def test_the_content_of_an_import_is_stored_sealed(service: Service) -> No
         await service.write(partial(_opened, service=service, row=moved), org=org)
 
 
-async def test_a_rotation_seals_imports_under_the_new_data_key(service: Service) -> None:
+async def test_a_key_rotation_encrypts_imports_again(service: Service) -> None:
     """Re-encrypts each import once; a second pass finds none, and the new key decrypts the content."""
     member = await service.token("member")
     step = node("Step", "set", 3.4, {"assignments": {"assignments": []}}, notes="Sealed twice")
@@ -252,7 +252,7 @@ async def test_a_payload_must_be_an_object_that_the_automation_can_start_with(se
     assert without.status == 201, without.body
 
 
-async def test_a_preview_keeps_nothing(service: Service) -> None:
+async def test_a_preview_stores_nothing(service: Service) -> None:
     """Shows sends, readiness and errors of an export without storing it.
 
     See docs/design/api/imports.md#findings.
@@ -271,7 +271,7 @@ async def test_a_preview_keeps_nothing(service: Service) -> None:
     assert (await member.get(PATH)).data["imports"] == []
 
 
-async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: Service) -> None:
+async def test_an_import_becomes_an_automation_that_names_what_is_missing(service: Service) -> None:
     """Creates the automation, which is not ready and refuses runs until its step is bound.
 
     The automation stays when its import is deleted. See docs/design/api/imports.md#requests and
@@ -328,7 +328,7 @@ async def test_an_unsupported_export_is_stored_but_makes_no_automation(service: 
     assert refused.status == 422
 
 
-async def test_five_hundred_bindings_are_looked_at_and_no_more(service: Service) -> None:
+async def test_at_most_five_hundred_bindings_are_checked(service: Service) -> None:
     """Checks each of 500 bindings, and refuses 501 as a whole.
 
     A number that no connection can have is an error of its binding. See

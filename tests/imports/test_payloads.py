@@ -47,7 +47,7 @@ async def message_of(shop: Shop, run: Run) -> str:
     return str([row["message"] for row in await shop.steps(run) if row["name"] == "See"])
 
 
-async def test_parts_of_a_call_that_steps_read_stand_beside_the_body(shop: Shop) -> None:
+async def test_parts_of_a_call_that_steps_read_are_beside_the_body(shop: Shop) -> None:
     """Puts the parts of a call that steps read beside the body, and all other values into the body.
 
     See docs/design/api/runs.md#run-now.
@@ -98,7 +98,7 @@ async def test_a_run_without_a_payload_starts_with_an_empty_item(shop: Shop, tri
     assert re.search(item, await message_of(shop, (await started(shop, automation, None)).run))
 
 
-async def test_a_known_key_gives_its_run_whatever_the_payload(shop: Shop) -> None:
+async def test_a_repeated_key_returns_its_run_whatever_the_payload(shop: Shop) -> None:
     """Returns the first run for its key, even with a payload that would be refused; its payload stays."""
     automation = await automated(shop, shown_by("manualTrigger"))
     first = await started(shop, automation, {"a": 1})
@@ -108,7 +108,7 @@ async def test_a_known_key_gives_its_run_whatever_the_payload(shop: Shop) -> Non
     assert '{"a":1}' in await message_of(shop, first.run)
 
 
-async def test_a_payload_may_have_256_kib_and_no_more(shop: Shop) -> None:
+async def test_a_payload_has_at_most_256_kib(shop: Shop) -> None:
     """Accepts 256 KiB, counted as compact JSON, and refuses one byte more."""
     automation = await automated(shop, shown_by("manualTrigger"))
     limit = {"a": "x" * (payloads.MAX_BYTES - len('{"a":""}'))}
@@ -127,7 +127,7 @@ async def test_a_payload_may_have_256_kib_and_no_more(shop: Shop) -> None:
         ({"Mail": "a@b.example", "count": True}, {"payload.count"}),
     ],
 )
-async def test_values_that_a_form_would_not_take_are_refused_at_their_fields(
+async def test_values_that_a_form_would_not_accept_are_refused_at_their_fields(
     shop: Shop, payload: JsonObject, faults: set[str]
 ) -> None:
     """Refuses missing, mistyped and unknown values at their fields; the key stays free for another run."""
@@ -147,7 +147,7 @@ async def test_values_that_a_form_would_not_take_are_refused_at_their_fields(
     assert not (await started(shop, automation, filled)).replayed
 
 
-async def test_a_field_that_the_payload_leaves_out_has_its_default(shop: Shop) -> None:
+async def test_omitted_form_fields_have_their_default(shop: Shop) -> None:
     """Passes on the defaults of fields that are left out; refuses a required field that is sent empty."""
     export = shown_by("formTrigger")
     rows: list[dict[str, Any]] = [
@@ -190,7 +190,7 @@ async def test_further_pages_of_a_form_are_asked_for_at_the_start(shop: Shop) ->
 
 
 @pytest.mark.parametrize("page", [{"fieldType": "file"}, {"fieldLabel": "={{ $json.label }}"}])
-def test_a_page_that_cannot_be_asked_for_beforehand_is_an_error(page: dict[str, Any]) -> None:
+def test_a_form_page_that_cannot_be_filled_in_advance_is_an_error(page: dict[str, Any]) -> None:
     """Reports a page that takes a file, or whose fields only the run can know, as an error."""
     errors = [
         finding for finding in read_value(with_page(**page)).findings if finding.level is FindingLevel.ERROR
@@ -198,7 +198,7 @@ def test_a_page_that_cannot_be_asked_for_beforehand_is_an_error(page: dict[str, 
     assert [(error.step, "nobody can fill in" in error.message) for error in errors] == [("Second", True)]
 
 
-async def test_an_automation_of_a_template_takes_no_payload(shop: Shop) -> None:
+async def test_an_automation_of_a_template_accepts_no_payload(shop: Shop) -> None:
     """Refuses a payload for a template's automation; without one the same key starts a run."""
     automation = await shop.hiding()
     with pytest.raises(ValidationFailed) as refused:
@@ -207,7 +207,7 @@ async def test_an_automation_of_a_template_takes_no_payload(shop: Shop) -> None:
     assert not (await started(shop, automation, None)).replayed
 
 
-async def test_a_payload_is_stored_sealed_for_its_run(shop: Shop) -> None:
+async def test_a_payload_is_stored_encrypted(shop: Shop) -> None:
     """Stores the payload encrypted and decrypts it for its run."""
     automation = await automated(shop, shown_by("manualTrigger"))
     run = (await started(shop, automation, {"a": "plain words"})).run

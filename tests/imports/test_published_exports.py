@@ -6,7 +6,7 @@ from tests.imports.shopify_flow.test_recorded import REDIRECT_OF_ARCHIVED, check
 from tests.imports.survey import survey
 
 
-async def test_published_exports_are_read_and_none_breaks() -> None:
+async def test_published_exports_are_read_without_breaking() -> None:
     """Reads every published export without breaking, also with its values exchanged for others."""
     exports = published_exports()
     report = await survey(exports, None)

@@ -50,7 +50,7 @@ async def finished_run(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str]
 
 
 @on_one_engine
-async def test_pages_are_asked_for_as_each_answer_leads_to_the_next(shop: Shop) -> None:
+async def test_each_response_leads_to_the_next_page(shop: Shop) -> None:
     """Reads pages by a value of the last answer, by counting, or by the address that the answer gives.
 
     See docs/design/imports-n8n.md#http-steps.
@@ -78,7 +78,7 @@ async def test_pages_are_asked_for_as_each_answer_leads_to_the_next(shop: Shop) 
 
 
 @on_one_engine
-async def test_pages_end_where_they_must(shop: Shop) -> None:
+async def test_pagination_ends_at_its_limits(shop: Shop) -> None:
     """Ends at a status and at the step's own limit.
 
     Fails after five equal pages, or when the next page is on another host.
@@ -105,7 +105,7 @@ async def test_pages_end_where_they_must(shop: Shop) -> None:
 
 
 @on_one_engine
-async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
+async def test_at_most_a_hundred_pages_are_read(shop: Shop) -> None:
     """Reads 100 pages and fails the run on one more. See docs/design/imports-n8n.md#http-steps."""
     ends = {"paginationCompleteWhen": "other", "completeExpression": "={{ $pageCount >= 100 }}"}
     pages(shop, *({"n": number} for number in range(201)))
@@ -117,7 +117,7 @@ async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
 
 
 @on_one_engine
-async def test_an_answer_that_is_called_json_and_is_none_fails(shop: Shop) -> None:
+async def test_a_response_with_invalid_json_fails(shop: Shop) -> None:
     """Fails on an answer whose JSON holds NaN. See docs/design/imports-n8n.md#http-steps."""
     pages(shop, {"a": float("nan")})
     run, _, items = await finished_run(shop, node("Ask", "httpRequest", 4.2, {"url": ADDRESS}))
@@ -125,7 +125,7 @@ async def test_an_answer_that_is_called_json_and_is_none_fails(shop: Shop) -> No
 
 
 @on_one_engine
-async def test_an_answer_is_read_as_an_older_step_says_and_errors_of_graphql_fail(shop: Shop) -> None:
+async def test_older_response_settings_apply_and_graphql_errors_fail(shop: Shop) -> None:
     """Reads a list as one item where an older step takes text.
 
     A GraphQL answer with errors fails the run. See docs/design/imports-n8n.md#http-steps.
@@ -148,7 +148,7 @@ async def test_an_answer_is_read_as_an_older_step_says_and_errors_of_graphql_fai
 
 
 @on_one_engine
-async def test_data_cannot_make_a_query_of_graphql_change_anything(shop: Shop) -> None:
+async def test_data_cannot_turn_a_graphql_query_into_a_mutation(shop: Shop) -> None:
     """Does not send a document that data turn from a query into a mutation.
 
     See docs/design/imports-n8n.md#http-steps.
@@ -183,7 +183,7 @@ def findings(step: dict[str, Any]) -> list[tuple[str, str]]:
         {"parameters": {"parameters": [{"type": "body", "name": "at", "value": "=1"}]}},
     ],
 )
-def test_pages_that_cannot_be_are_refused_at_import(pagination: dict[str, Any]) -> None:
+def test_invalid_pagination_is_an_error_at_import(pagination: dict[str, Any]) -> None:
     """Reports a pagination that cannot work as a `parameter` error. See docs/design/imports-n8n.md#rules."""
     assert ("error", "parameter") in findings(asking(**pagination))
 
@@ -233,7 +233,7 @@ def test_an_option_that_would_act_differently_makes_a_finding(
         (4, {"redirect": {"redirect": {}}}, False),
     ],
 )
-def test_a_read_that_hands_on_redirects_is_an_error(
+def test_a_read_that_passes_redirects_on_is_an_error(
     version: float, options: dict[str, Any], is_error: bool
 ) -> None:
     """Reports a read that does not follow redirects; a send may be set so, since none follows them."""
@@ -266,7 +266,7 @@ def test_a_send_that_would_follow_redirects_makes_a_finding(
 
 
 @on_one_engine
-async def test_a_question_in_graphql_sends_no_header_that_cannot_be(shop: Shop) -> None:
+async def test_a_graphql_query_with_an_invalid_header_fails(shop: Shop) -> None:
     """Fails a GraphQL read whose header value contains a line break.
 
     See docs/design/security.md#imported-workflows.

@@ -50,7 +50,7 @@ async def test_pure_steps_run_to_the_end(shop: Shop) -> None:
 
 
 @on_one_engine
-async def test_each_run_asks_for_a_sandbox_of_its_own(shop: Shop) -> None:
+async def test_each_run_uses_its_own_sandbox(shop: Shop) -> None:
     """Runs each run's scripts in a sandbox that serves this organization and run alone.
 
     See docs/design/sandbox.md#child-processes.
@@ -104,7 +104,7 @@ async def test_a_message_asks_first_and_is_sent_once(shop: Shop) -> None:
     assert len(shop.writes()) == 1
 
 
-async def test_a_message_goes_at_its_step_when_allowed(shop: Shop) -> None:
+async def test_a_message_is_sent_at_its_step_when_allowed(shop: Shop) -> None:
     """Sends the message without approval in the mode `send`. See docs/design/api/approvals.md#states."""
     bindings = {"Tell": bound(shop)}
     export = chain(code("One", "return [{json: {id: 7}}]"), tell_step())
@@ -167,7 +167,7 @@ async def test_after_a_change_that_failed_no_new_step_starts(shop: Shop) -> None
         assert ("After" in names) is (last == "succeeded"), names
 
 
-async def test_a_send_whose_failure_was_tolerated_stops_nobody_after_a_sleep(shop: Shop) -> None:
+async def test_a_run_continues_after_a_wait_despite_a_tolerated_failure(shop: Shop) -> None:
     """Continues after a wait although a send before it failed, because that failure is tolerated.
 
     See docs/design/runs.md#execution.
@@ -190,7 +190,7 @@ async def test_a_send_whose_failure_was_tolerated_stops_nobody_after_a_sleep(sho
 
 
 @on_one_engine
-async def test_a_called_workflow_is_stopped_in_the_midst_too(shop: Shop) -> None:
+async def test_a_called_workflow_is_stopped_at_the_time_limit(shop: Shop) -> None:
     """Ends the run with `timed_out` while a called workflow with many steps is at work.
 
     See docs/design/runs.md#limits.
@@ -203,7 +203,7 @@ async def test_a_called_workflow_is_stopped_in_the_midst_too(shop: Shop) -> None
 
 
 @on_one_engine
-async def test_a_step_is_stopped_in_the_midst_when_the_runs_time_is_over(shop: Shop) -> None:
+async def test_a_step_is_stopped_at_the_time_limit_of_its_run(shop: Shop) -> None:
     """Ends the run with `timed_out` while a script loops forever. See docs/design/runs.md#limits."""
     rules(shop, time_limit=timedelta(seconds=0.3))
     run = await shop.run_and_drain(await automated(shop, chain(code("Round", "while (true) {}"))))
@@ -212,7 +212,7 @@ async def test_a_step_is_stopped_in_the_midst_when_the_runs_time_is_over(shop: S
 
 
 @on_one_engine
-async def test_a_called_workflow_holds_no_more_than_a_run(shop: Shop) -> None:
+async def test_a_called_workflow_counts_against_the_memory_of_the_run(shop: Shop) -> None:
     """Counts the outputs within a called workflow against the run's memory, though none is stored.
 
     See docs/design/runs.md#checkpoints.
@@ -244,7 +244,7 @@ def _below(limit: int) -> dict[str, Any]:
 
 
 @on_one_engine
-async def test_test_runs_omit_what_only_a_real_answer_holds(shop: Shop) -> None:
+async def test_test_runs_skip_steps_that_read_real_responses(shop: Shop) -> None:
     """Skips the steps that read an answer, names the field they read, and runs all others.
 
     See docs/design/runs.md#test-runs.
@@ -326,7 +326,7 @@ async def test_a_called_workflow_uses_the_connection_its_step_is_bound_to(shop: 
 
 
 @on_one_engine
-async def test_answers_are_gathered_up_to_a_steps_bound_and_no_further(shop: Shop) -> None:
+async def test_a_step_stops_reading_at_its_memory_limit(shop: Shop) -> None:
     """Ends the step at the answer that exceeds its memory, without making the requests of later items.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code and docs/design/runs.md#checkpoints.
@@ -346,7 +346,7 @@ async def test_answers_are_gathered_up_to_a_steps_bound_and_no_further(shop: Sho
 
 
 @on_one_engine
-async def test_no_step_reaches_what_the_operator_opened_for_connections(shop: Shop) -> None:
+async def test_steps_cannot_reach_hosts_allowed_for_connections(shop: Shop) -> None:
     """Refuses the hosts that the operator opened for connections, for reads and sends.
 
     See docs/design/security.md#imported-workflows and docs/design/connectors.md#outbound-guard.
@@ -365,7 +365,7 @@ async def test_no_step_reaches_what_the_operator_opened_for_connections(shop: Sh
     assert open_.hits == 0
 
 
-async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
+async def test_a_cross_join_of_too_many_items_is_refused_in_advance(shop: Shop) -> None:
     """Fails a merge of 708 items with 708 before it builds the pairs.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
@@ -380,7 +380,7 @@ async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
     assert "708 items with 708" in str((await shop.steps(run))[-1])
 
 
-async def test_a_request_is_shown_whole_and_is_sent_once_when_approved(shop: Shop) -> None:
+async def test_an_approval_shows_the_whole_request_which_is_sent_once(shop: Shop) -> None:
     """Shows address, headers and the shortened body in the approval, and sends the request once.
 
     See docs/design/imports-n8n.md#http-steps and docs/design/approvals.md#decisions.
@@ -430,7 +430,7 @@ async def test_a_long_wait_sleeps_and_continues_after_a_restart(shop: Shop) -> N
     assert names == ["One", "Rest", "Pass"]
 
 
-async def test_each_turn_of_a_loop_has_its_row(shop: Shop) -> None:
+async def test_each_iteration_of_a_loop_has_its_row(shop: Shop) -> None:
     """Writes one row for each turn of the loop. See docs/design/imports-n8n.md#execution."""
     nodes = [code("Three", "return [1, 2, 3].map(n => ({json: {n}}))")]
     nodes += [node("Loop", "splitInBatches", 3, {"batchSize": 1, "options": {}}), node("Body", "noOp", 1, {})]
@@ -443,7 +443,7 @@ async def test_each_turn_of_a_loop_has_its_row(shop: Shop) -> None:
 
 
 @on_one_engine
-async def test_a_date_beyond_all_calendars_fails_its_step_and_not_the_service(shop: Shop) -> None:
+async def test_a_date_out_of_range_fails_its_step_and_not_the_service(shop: Shop) -> None:
     """Fails the step on a date out of range. See docs/design/imports-n8n.md#refusals-and-readiness."""
     request_body = {
         "startDate": "0001-01-01T00:00:00Z",
@@ -458,7 +458,7 @@ async def test_a_date_beyond_all_calendars_fails_its_step_and_not_the_service(sh
     assert "out of range" in str((await shop.steps(run))[-1]["message"])
 
 
-async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
+async def test_a_failing_step_fails_the_run_with_its_message(shop: Shop) -> None:
     """Fails the run with the message of the step. See docs/design/api/automations.md#states."""
     export = chain(node("Stop", "stopAndError", 1, {"errorMessage": "Nothing to sell"}))
     run = await shop.run_and_drain(await automated(shop, export))
@@ -466,7 +466,7 @@ async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
     assert "Nothing to sell" in str((await shop.steps(run))[-1])
 
 
-async def test_changed_bindings_supersede_what_waits(shop: Shop) -> None:
+async def test_changed_bindings_supersede_waiting_runs(shop: Shop) -> None:
     """Ends a waiting run as `superseded` when the bindings of its automation change; nothing is sent.
 
     See docs/design/approvals.md#decisions and docs/design/runs.md#cancellation.

@@ -60,7 +60,7 @@ def test_harmless_values_stay(seed: int) -> None:
         ("BOT-TOKEN", False),
     ],
 )
-def test_a_placeholder_for_a_key_asks_for_the_key(value: str, is_removed: bool) -> None:
+def test_a_placeholder_counts_as_a_removed_key(value: str, is_removed: bool) -> None:
     """Removes what stands for a key in the file, in several languages; the bare name of one stays."""
     row = {"name": "telegram_bot_token", "value": value, "type": "string"}
     cleaned, paths = without_secrets(workflow({"assignments": {"assignments": [row]}}))
@@ -135,7 +135,7 @@ def test_a_long_key_is_removed_to_its_end(length: int) -> None:
     assert secrets_in(f"The password: {key}. Use it.") == [(14, 14 + length)]
 
 
-def test_names_inside_of_one_word_take_linear_time() -> None:
+def test_many_names_in_one_word_take_linear_time() -> None:
     """Reads 20,000 names in one word, whose every name would read the rest: 1,800,000,000 characters."""
     assert secrets_in("password:" * 20_000) == []
 
@@ -149,7 +149,7 @@ def test_stored_credentials_lose_every_value() -> None:
     assert all(MARKER.fullmatch(value) for value in cleaned["data"].values())
 
 
-def test_a_flow_gets_markers_too() -> None:
+def test_secrets_of_a_flow_become_markers() -> None:
     """Removes secrets from settings, headers and signature keys of a Shopify Flow export."""
     rows = [
         {"config_field_id": "headers", "value": json.dumps([["X-Api-Key", "hunter2hunter2"]])},

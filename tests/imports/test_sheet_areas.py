@@ -72,7 +72,7 @@ LOOKUP = {"range": "Prices!B2:C", "operation": "lookup", "lookupColumn": "Code"}
         ),
     ],
 )
-async def test_a_part_of_a_tab_is_read(shop: Shop, step: dict[str, Any], items: list[Any]) -> None:
+async def test_a_range_of_a_tab_is_read(shop: Shop, step: dict[str, Any], items: list[Any]) -> None:
     """Reads the range, header row and first data row that the step names, or raw data, as n8n does."""
     holds(shop, TABLE)
     assert json.loads(await items_read(shop, step)) == items
@@ -175,7 +175,7 @@ async def test_raw_data_is_written_from_the_first_cell_of_the_range(shop: Shop) 
 
 @on_one_engine
 @pytest.mark.parametrize("value", ["[]", "'text'", "[[1], 2]", "[[]]"])
-async def test_raw_data_that_is_no_list_of_rows_fails_its_item(shop: Shop, value: str) -> None:
+async def test_raw_data_that_is_not_a_list_of_rows_fails_its_item(shop: Shop, value: str) -> None:
     """Fails the run on raw data that is not a list of rows."""
     bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
     step = older(operation="update", rawData=True, range="A1:B2")
@@ -201,7 +201,7 @@ async def test_raw_data_that_is_no_list_of_rows_fails_its_item(shop: Shop, value
         (older(range="all"), "error"),
     ],
 )
-def test_a_range_that_is_not_known_is_refused_at_import(step: dict[str, Any], level: str | None) -> None:
+def test_an_unknown_range_is_an_error_at_import(step: dict[str, Any], level: str | None) -> None:
     """Reports an unknown range as an error; a read below the first row warns of other row numbers.
 
     See docs/design/imports-n8n.md#rules.

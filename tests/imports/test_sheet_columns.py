@@ -157,7 +157,7 @@ async def test_updating_leaves_extra_fields_out_unless_the_step_says_otherwise(s
 
 
 @EACH_ENGINE_ONCE
-async def test_a_column_somebody_put_there_meanwhile_is_kept(shop: Shop) -> None:
+async def test_a_column_added_after_the_approval_is_a_conflict(shop: Shop) -> None:
     """Reports a conflict when a person added a column after the approval was shown, and writes no row.
 
     See docs/design/writes.md#two-tables.
@@ -173,7 +173,7 @@ async def test_a_column_somebody_put_there_meanwhile_is_kept(shop: Shop) -> None
 
 
 @EACH_ENGINE_ONCE
-async def test_columns_are_added_beside_cells_that_have_no_head(shop: Shop) -> None:
+async def test_columns_are_added_beside_cells_without_a_header(shop: Shop) -> None:
     """Adds a column beside cells that have no header, without writing over them."""
     holds(shop, [["Code", "Price"], ["A1", 1, "", "a note"]])
     await approved(
@@ -217,7 +217,7 @@ async def test_a_tab_without_a_free_column_is_refused_with_a_reason(shop: Shop) 
         ("update", choice("ignoreIt"), []),
     ],
 )
-def test_an_import_reports_what_becomes_of_extra_fields(
+def test_an_import_reports_how_extra_fields_are_handled(
     operation: str, options: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     """Notes that columns are added, warns that fields are left out, and reports unknown options as errors.

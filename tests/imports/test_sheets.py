@@ -52,7 +52,7 @@ async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
 
 
-async def test_rows_are_removed_one_item_after_the_other(shop: Shop) -> None:
+async def test_rows_are_deleted_item_by_item(shop: Shop) -> None:
     """Counts the rows of each deletion without those deleted before it, as n8n does.
 
     See docs/design/imports-n8n.md#node-types.
@@ -64,7 +64,7 @@ async def test_rows_are_removed_one_item_after_the_other(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-async def test_rows_columns_ranges_and_all_but_the_head_are_emptied(shop: Shop) -> None:
+async def test_rows_columns_ranges_and_all_but_the_header_are_cleared(shop: Shop) -> None:
     """Clears rows, columns, a range, and everything but the header.
 
     See docs/design/imports-n8n.md#node-types.
@@ -135,7 +135,7 @@ async def test_an_item_without_a_row_number_is_appended(shop: Shop) -> None:
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("operation", ["update", "appendOrUpdate"])
-async def test_the_header_is_no_row_to_update(shop: Shop, operation: str) -> None:
+async def test_the_header_cannot_be_updated(shop: Shop, operation: str) -> None:
     """Fails an item whose `row_number` is the header's, and proposes nothing."""
     filled(shop)
     bound = {"integration_id": shop.connections["spreadsheet"].integration_id}

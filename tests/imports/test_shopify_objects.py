@@ -15,7 +15,7 @@ from steward.model.run import Run, RunStatus
 from steward.model.trigger import TriggerKind
 from tests.fake_clock import FakeClock
 from tests.imports.exports import automated, chain, code, node, wires
-from tests.imports.shopify_flow.flow_service import FlowShop, open_flow_shop
+from tests.imports.shopify_flow.flow_shop import FlowShop, open_flow_shop
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -80,7 +80,7 @@ def add_orders(flow_shop: FlowShop) -> list[str]:
 
 
 @on_one_engine
-async def test_orders_come_newest_first_and_open_ones_alone(flow_shop: FlowShop) -> None:
+async def test_only_open_orders_are_listed_newest_first(flow_shop: FlowShop) -> None:
     """Lists open orders newest first, as the REST API does; the status `any` lists all.
 
     See docs/design/imports-n8n.md#node-types.
@@ -94,7 +94,7 @@ async def test_orders_come_newest_first_and_open_ones_alone(flow_shop: FlowShop)
 
 
 @on_one_engine
-async def test_products_come_by_title_with_the_chosen_fields(flow_shop: FlowShop) -> None:
+async def test_products_are_listed_by_title_with_the_chosen_fields(flow_shop: FlowShop) -> None:
     """Lists products by title with the fields that the step names.
 
     See docs/design/imports-n8n.md#node-types.
@@ -107,7 +107,7 @@ async def test_products_come_by_title_with_the_chosen_fields(flow_shop: FlowShop
 
 
 @on_one_engine
-async def test_an_event_hands_on_its_object(flow_shop: FlowShop) -> None:
+async def test_an_event_passes_its_object_on(flow_shop: FlowShop) -> None:
     """Reads the object of an event, since a delivery has its ids and times alone."""
     [order] = flow_shop.store.of("Order")
     displayed = "[o.name, o.financial_status, o.email, o.line_items.map(line => line.title)]"
@@ -125,7 +125,7 @@ async def test_an_event_hands_on_its_object(flow_shop: FlowShop) -> None:
 
 
 @on_one_engine
-async def test_an_event_of_a_deleted_object_hands_on_its_body(flow_shop: FlowShop) -> None:
+async def test_an_event_of_a_deleted_object_passes_its_body_on(flow_shop: FlowShop) -> None:
     """Passes on the delivered id of a deleted object, which cannot be read."""
     [order] = flow_shop.store.of("Order")
     assert await run_of_event(flow_shop, "orders/delete", "ORDERS_DELETE", order, "Object.keys(o)") == [

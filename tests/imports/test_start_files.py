@@ -125,7 +125,7 @@ async def test_a_run_may_start_with_files_alone_in_a_test_too(shop: Shop, caller
     assert '"body":{},"executionMode":"test"},null,"application/octet-stream",18]' in await message_of(shop)
 
 
-async def test_a_known_key_gives_its_run_whatever_the_files(shop: Shop, caller: Caller) -> None:
+async def test_a_repeated_key_returns_its_run_whatever_the_files(shop: Shop, caller: Caller) -> None:
     """Answers the first run again and stores no file of the repeated request."""
     automation = await automated(shop, begun_by("webhook", *reading("data")))
     first = await started(caller, automation, files={"data": encoded()})
@@ -155,7 +155,7 @@ def _files(number: int, size: int = 1) -> dict[str, Any]:
         (_files(2, payloads.MAX_FILES_BYTES // 2 + 1), "files"),
     ],
 )
-async def test_files_that_a_start_does_not_take_are_refused(
+async def test_files_that_a_start_does_not_accept_are_refused(
     shop: Shop, caller: Caller, files: dict[str, Any], fault: str
 ) -> None:
     """Refuses the request at the field; the key stays free, and nothing is stored."""
@@ -198,7 +198,7 @@ async def test_a_template_starts_without_files(shop: Shop, caller: Caller) -> No
     assert (response.status, list(response.body["errors"])) == (422, ["files"])
 
 
-async def test_a_start_that_is_killed_leaves_no_half_run(shop: Shop, caller: Caller) -> None:
+async def test_a_killed_start_leaves_no_partial_run(shop: Shop, caller: Caller) -> None:
     """Creates run and files together: a start cut short is made again under its key."""
     if shop.engine.dialect != "sqlite":
         pytest.skip("file and run are one transaction on PostgreSQL")
@@ -292,7 +292,7 @@ def test_a_step_that_sends_a_file_which_no_step_makes_is_an_error(
 
 
 @pytest.mark.parametrize("attachments", ["={{ $json.a }}", "=", ""])
-def test_a_mail_whose_attachments_may_be_none_is_no_error(attachments: str) -> None:
+def test_attachments_named_by_an_expression_are_not_required(attachments: str) -> None:
     """Reports no missing file where an expression decides which files go with a message."""
     mail = node("Step", "emailSend", 2.1, {"options": {"attachments": attachments}, "toEmail": "a@b.example"})
     findings = read_value(begun_by("manualTrigger", mail)).findings
@@ -300,7 +300,7 @@ def test_a_mail_whose_attachments_may_be_none_is_no_error(attachments: str) -> N
 
 
 @pytest.mark.parametrize(("method", "is_error"), [("POST", True), ("GET", False)])
-def test_a_response_to_a_send_is_no_file(method: str, is_error: bool) -> None:
+def test_the_response_to_a_send_is_not_a_file(method: str, is_error: bool) -> None:
     """Reports a step that works on the file of a send's response, which is not kept; a read may bring one."""
     ask = node("Ask", "httpRequest", 4.2, {"method": method, "url": "https://a.example", "options": {}})
     findings = read_value(begun_by("manualTrigger", ask, *reading("data"))).findings

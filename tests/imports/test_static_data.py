@@ -55,7 +55,7 @@ async def test_older_code_steps_keep_values_too(shop: Shop, kind: str, result: s
     assert await stored(shop, automation) == {"global": {"n": 2}}
 
 
-async def test_a_test_run_reads_what_is_stored_and_keeps_nothing(shop: Shop) -> None:
+async def test_a_test_run_reads_static_data_and_stores_none(shop: Shop) -> None:
     """A test run sees the stored data and its own changes, and stores nothing."""
     check = "if ($json.n !== 2 || $getWorkflowStaticData('global').n !== 2) throw new Error('no'); return [];"
     automation = await automated(shop, chain(COUNT, code("Check", check)))
@@ -81,7 +81,7 @@ async def _store(shop: Shop, automation: Automation, objects: JsonObject) -> Non
     await shop.write(write)
 
 
-async def test_a_run_that_fails_keeps_nothing(shop: Shop) -> None:
+async def test_a_failed_run_stores_no_static_data(shop: Shop) -> None:
     """Stores nothing of a failed run; a step whose failure is tolerated keeps its changes."""
     stop = node("Stop", "stopAndError", 1, {"errorMessage": "No"})
     automation = await automated(shop, chain(COUNT, stop))
@@ -109,7 +109,7 @@ async def test_static_data_changed_before_an_approval_is_stored_at_the_end(shop:
 
 
 @on_one_engine
-async def test_an_automation_keeps_a_mebibyte_and_no_more(shop: Shop) -> None:
+async def test_the_static_data_of_an_automation_has_a_size_limit(shop: Shop) -> None:
     """Keeps 1 MiB of JSON over all objects; the step that exceeds it fails and says so."""
     max_length = MAX_BYTES - len('{"a":""}')
     fill = code(
@@ -126,7 +126,7 @@ async def test_an_automation_keeps_a_mebibyte_and_no_more(shop: Shop) -> None:
 
 
 @on_one_engine
-async def test_a_called_workflow_in_its_step_starts_with_nothing_and_keeps_nothing(shop: Shop) -> None:
+async def test_an_embedded_workflow_has_no_static_data(shop: Shop) -> None:
     """An inline called workflow starts with no data, keeps none and cannot see the caller's."""
     automation = await automated(shop, chain(COUNT, calling([COUNT])))
     await shop.run_and_drain(automation)
@@ -150,7 +150,7 @@ async def test_unstorable_static_data_fails_the_step(shop: Shop, text: str, word
 
 
 @on_one_engine
-async def test_values_are_kept_as_json_has_them(shop: Shop) -> None:
+async def test_static_data_is_stored_as_json(shop: Shop) -> None:
     """Stores values as JSON: dates as text, half surrogate pairs replaced, undefined left out."""
     values = "{a: 1, b: null, c: new Date(0), d: '\\ud800', e: undefined, f: {g: [1.5, 'ä']}}"
     first = f"const s = $getWorkflowStaticData('global'); Object.assign(s, {values}); return [];"
@@ -160,7 +160,7 @@ async def test_values_are_kept_as_json_has_them(shop: Shop) -> None:
     assert json.dumps(await stored(shop, automation)) == json.dumps({"global": expected})
 
 
-async def test_a_rotation_seals_static_data_under_the_new_data_key(shop: Shop) -> None:
+async def test_a_key_rotation_encrypts_static_data_again(shop: Shop) -> None:
     """Encrypts the data again once, and they decrypt with the new key."""
     automation = await automated(shop, chain(COUNT))
     await shop.run_and_drain(automation)
@@ -177,7 +177,7 @@ async def test_a_rotation_seals_static_data_under_the_new_data_key(shop: Shop) -
     assert await stored(shop, automation) == {"global": {"n": 1}}
 
 
-async def test_a_kill_anywhere_counts_a_run_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_killed_run_stores_its_static_data_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kills the run at every fourth failpoint, or every twelfth on PostgreSQL: its data are stored once."""
     automations: list[Automation] = []
     second = code("Second", "const s = $getWorkflowStaticData('global'); s.m = s.n * 10; return [];")
@@ -239,7 +239,7 @@ async def test_items_of_earlier_runs_are_left_out(shop: Shop, parameters: dict[s
 
 @on_one_engine
 @pytest.mark.parametrize("number", ["Infinity", "1e999", "-1e999", "x"])
-async def test_a_number_without_an_end_is_not_compared(shop: Shop, number: str) -> None:
+async def test_infinity_cannot_be_compared_with_earlier_runs(shop: Shop, number: str) -> None:
     """Fails the step: JSON has no infinity, so the next run would take every item for new."""
     parameters = {
         "logic": "removeItemsUpToStoredIncrementalKey",
@@ -255,7 +255,7 @@ async def test_a_number_without_an_end_is_not_compared(shop: Shop, number: str) 
 
 
 @on_one_engine
-async def test_a_history_ends_at_its_size(shop: Shop) -> None:
+async def test_a_history_forgets_the_oldest_values(shop: Shop) -> None:
     """Forgets values beyond the history's size, so that they count as new again."""
     parameters = {"dedupeValue": "={{ $json.id % 2 }}", "options": {"historySize": 1}}
     automation = await automated(shop, compares(**parameters))

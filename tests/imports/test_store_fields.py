@@ -10,7 +10,7 @@ from steward.model.change import Outcome
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
 from tests.imports.exports import automated, chain, node
-from tests.imports.shopify_flow.flow_service import open_flow_shop
+from tests.imports.shopify_flow.flow_shop import open_flow_shop
 from tests.runs.shop import Shop
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -131,7 +131,7 @@ async def test_objects_are_read_by_the_filters_of_the_step(
 
 
 @pytest.mark.parametrize("filters", [{"filters": {"sku": "A1"}}, {"options": {"colour": "red"}}])
-def test_a_filter_that_is_not_known_is_refused(filters: dict[str, Any]) -> None:
+def test_an_unknown_filter_is_an_error(filters: dict[str, Any]) -> None:
     """Reports an unknown filter or option as a `parameter` error. See docs/design/imports-n8n.md#rules."""
     step = node("Store", "wooCommerce", 1, {"resource": "customer", "operation": "getAll", **filters})
     assert ("error", "parameter") in [

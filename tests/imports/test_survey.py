@@ -32,7 +32,7 @@ async def surveyed(folder: Path) -> SurveyReport:
     return await survey(exports_in(folder), None)
 
 
-async def test_broken_files_are_counted_and_never_end_the_report(tmp_path: Path) -> None:
+async def test_unreadable_files_are_counted_and_do_not_stop_the_report(tmp_path: Path) -> None:
     """Refuses with a reason what is not JSON, UTF-8 or an export, or is too long; reads the other files."""
     (tmp_path / "below").mkdir()
     (tmp_path / "folder.json").mkdir()
@@ -76,7 +76,7 @@ async def test_blockers_are_ranked_by_what_they_alone_keep_from_running(tmp_path
     assert "slowest: " in text
 
 
-async def test_the_greedy_order_names_what_gains_next(tmp_path: Path) -> None:
+async def test_the_greedy_order_ranks_blockers_by_the_next_gain(tmp_path: Path) -> None:
     """Fixing one blocker makes the next one gain the export that both of them blocked."""
     written(tmp_path, a=chain(ODD), b=chain(ODD, STRANGE), c=CLEAN)
     report = await surveyed(tmp_path)

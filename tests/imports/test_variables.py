@@ -53,7 +53,7 @@ def with_headers(**headers: str) -> dict[str, Any]:
     return {"sendHeaders": True, "headerParameters": {"parameters": rows}}
 
 
-async def test_the_values_of_variables_are_given_at_set_up_and_changed(service: Service) -> None:
+async def test_the_values_of_variables_are_set_and_changed(service: Service) -> None:
     """Lists the names, refuses runs that lack a required value, and shows the values that were given.
 
     See docs/design/api/imports.md#requests and docs/design/api/automations.md#variables.
@@ -106,7 +106,7 @@ async def test_the_values_of_variables_are_given_at_set_up_and_changed(service: 
         ({f"$vars.v{number}": "x" * 10_000 for number in range(11)}, "variables", "100,000 characters"),
     ],
 )
-async def test_a_value_that_cannot_be_is_refused_at_its_name(
+async def test_an_invalid_value_of_a_variable_is_refused_at_its_name(
     service: Service, variables: Any, field: str, words: str
 ) -> None:
     """Refuses names that no step reads, values that are no texts, and keys, which it does not repeat."""
@@ -167,7 +167,7 @@ UNSEEN = {
 
 @on_one_engine
 @pytest.mark.parametrize("what", UNSEEN)
-async def test_a_name_that_a_script_gives_itself_counts_where_it_does(shop: Shop, what: str) -> None:
+async def test_names_that_a_script_declares_are_its_own(shop: Shop, what: str) -> None:
     """Refuses scripts that hide a read of a variable; a name of the whole script is the script's."""
     script, is_supported = UNSEEN[what]
     automation_import = (await store_export(shop, chain(code("Show", script)))).record
@@ -175,7 +175,7 @@ async def test_a_name_that_a_script_gives_itself_counts_where_it_does(shop: Shop
     assert not is_supported or automation_import.report["variables"] == []
 
 
-async def test_what_was_approved_is_sent_with_the_values_of_then(shop: Shop) -> None:
+async def test_an_approved_request_is_sent_with_the_values_it_was_shown_with(shop: Shop) -> None:
     """Ends a run that waits when a value changes; an approved one sends the value that it was shown with."""
     tell = tell_step()
     tell["parameters"]["message"] = "=Now {{ $vars.shop }}"
@@ -196,7 +196,7 @@ async def test_what_was_approved_is_sent_with_the_values_of_then(shop: Shop) -> 
     assert "variables.$vars.shop" in repr(edits)
 
 
-async def test_a_called_workflow_asks_for_its_variables_too(shop: Shop) -> None:
+async def test_the_variables_of_a_called_workflow_are_listed(shop: Shop) -> None:
     """Asks for those of an embedded workflow and of a chosen one, when it is chosen; a name is one value."""
     reads = code("Inside", "return [{json: {inner: $vars.shop + $env.PLACE}}]")
     chosen = await import_of(shop, passed_to(reads))
@@ -222,7 +222,7 @@ async def test_a_called_workflow_asks_for_its_variables_too(shop: Shop) -> None:
     assert [variable["name"] for variable in embedded.report["variables"]] == ["$env.PLACE", "$vars.shop"]
 
 
-async def test_a_key_in_a_variable_is_the_key_of_an_account(partner: PartnerShop) -> None:
+async def test_a_key_in_a_variable_is_replaced_by_an_account(partner: PartnerShop) -> None:
     """Asks for an account in place of the key, and for the value of the address; the key is in no row."""
     shop = partner.shop
     headers = {"X-Api-Key": "={{ $env.PARTNER_API_KEY || '' }}", "X-Shop": "={{ $env.SHOP }}"}
@@ -264,7 +264,7 @@ _SENT_AS_KEYS = {
 
 @on_one_engine
 @pytest.mark.parametrize("where", _SENT_AS_KEYS)
-async def test_a_variable_that_a_request_sends_as_a_key_is_one(shop: Shop, where: str) -> None:
+async def test_a_variable_that_a_request_sends_as_a_key_is_a_key(shop: Shop, where: str) -> None:
     """Asks for an account in place of a value that set-up would refuse, whatever the variable's name."""
     step = request("https://a.example/", **_SENT_AS_KEYS[where])
     record = (await store_export(shop, chain(step))).record
@@ -340,7 +340,7 @@ FINDINGS = {
 
 @on_one_engine
 @pytest.mark.parametrize("what", FINDINGS)
-async def test_what_reads_variables_is_told(shop: Shop, what: str) -> None:
+async def test_reads_of_variables_have_findings(shop: Shop, what: str) -> None:
     """Warns of names that need a value, and refuses what no value can be given for."""
     step, expected = FINDINGS[what]
     issues = (await store_export(shop, chain(step))).record.report["issues"]
@@ -350,7 +350,7 @@ async def test_what_reads_variables_is_told(shop: Shop, what: str) -> None:
 
 
 @on_one_engine
-async def test_steps_that_no_run_reaches_ask_for_nothing(shop: Shop) -> None:
+async def test_variables_of_unreached_steps_are_not_listed(shop: Shop) -> None:
     """Lists the variables of running steps alone."""
     export = chain(code("A", "return []"), {**SHOWN, "disabled": True})
     export["nodes"].append(code("Off", "return [{json: {a: $env[1], b: $env.B}}]"))
@@ -407,7 +407,7 @@ async def test_an_import_of_an_earlier_version_has_no_variables(service: Service
     assert (preview.status, preview.data["variables"]) == (200, [])
 
 
-async def test_values_are_taken_up_to_their_limits(service: Service) -> None:
+async def test_the_number_and_length_of_values_are_limited(service: Service) -> None:
     """Takes 500 values of 100,000 characters together, in previews too, and refuses one more of either."""
     member = await service.token("member")
     names = [f"$vars.v{number}" for number in range(501)]
@@ -449,7 +449,7 @@ async def test_only_reads_of_keys_are_marked(shop: Shop, code_text: str, marked:
     assert ("__removed_secret_" in stored) is (marked is not None)
 
 
-def test_the_name_of_a_variable_tells_keys_from_settings() -> None:
+def test_keys_are_recognized_by_the_name_of_a_variable() -> None:
     """Takes names of keys for keys, and values that look like keys."""
     keys = ["API_KEY", "apiKey", "GITHUB_TOKEN", "FB_PAGE_ACCESS_TOKEN", "SUPABASE_ANON_KEY", "DB_PASSWORD"]
     keys += ["CREDENTIALS", "SMTP_CREDS", "OTP"]

@@ -1,5 +1,5 @@
 // Scripts that try to answer for the steps that come after them, each under its name. FORGED stands for answers in
-// every form an answer has had (test_left_behind.py).
+// every form an answer has had (test_isolation_of_messages.py).
 
 // == stringify
 JSON.stringify = () => 'FORGED'; return [{ json: { a: 1 } }]

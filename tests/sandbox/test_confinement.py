@@ -55,7 +55,7 @@ FORBIDDEN = {
 
 @linux
 @pytest.mark.parametrize("act", list(FORBIDDEN))
-def test_a_call_of_the_system_that_is_not_listed_kills(act: str) -> None:
+def test_an_unlisted_system_call_kills_the_process(act: str) -> None:
     """Kills a process by SIGSYS when it makes a system call that is not listed.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
@@ -94,7 +94,7 @@ def test_the_limits_hold_without_the_filter_too(act: str, error: bytes) -> None:
     assert error in ended.stderr or ended.returncode == -signal.SIGXFSZ
 
 
-async def test_a_child_says_which_walls_stand_and_holds_nothing_of_ours() -> None:
+async def test_a_child_reports_its_isolation_and_has_no_environment_or_files() -> None:
     """Gives a child an empty environment, an empty read-only folder and three descriptors.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.

@@ -42,7 +42,7 @@ def _packaged(name: str) -> ZoneInfo:
         return ZoneInfo.from_file(file, name)
 
 
-async def test_offsets_are_those_of_the_service_own_zones(evaluator: Evaluator) -> None:
+async def test_offsets_equal_those_of_python(evaluator: Evaluator) -> None:
     """Gives the same offsets as the service's zone data for random instants from 1950 to 2099.
 
     See docs/design/imports-n8n.md#where-expressions-run.
@@ -69,7 +69,7 @@ async def test_offsets_are_those_of_the_service_own_zones(evaluator: Evaluator) 
         assert minutes == pytest.approx(offset.total_seconds() / 60), item
 
 
-async def test_common_texts_of_dates_are_read_as_the_library_reads_them(evaluator: Evaluator) -> None:
+async def test_common_date_formats_are_parsed_as_by_luxon(evaluator: Evaluator) -> None:
     """Converts a text with an offset to the workflow's zone, and gives null for an impossible date.
 
     See docs/design/imports-n8n.md#names.
@@ -149,7 +149,7 @@ WRITTEN = {
 }  # fmt: skip
 
 
-async def test_numbers_and_dates_are_written_as_their_places_write_them(evaluator: Evaluator) -> None:
+async def test_numbers_and_dates_are_formatted_by_locale(evaluator: Evaluator) -> None:
     """Formats numbers and dates in English, and in the common ways of nine other locales.
 
     See docs/design/imports-n8n.md#where-expressions-run.
@@ -177,7 +177,7 @@ READ_MOMENTS = {
 }
 
 
-async def test_texts_of_dates_are_read_as_node_reads_them(evaluator: Evaluator) -> None:
+async def test_dates_are_parsed_as_by_node(evaluator: Evaluator) -> None:
     """Dates in any usual form are read as Node.js reads them, or are none where they are none there."""
     code = "Number($itemIndex % 2 ? new Date($json) : Date.parse($json)) || null"
     texts = list(READ_MOMENTS)

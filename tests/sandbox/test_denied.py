@@ -75,7 +75,7 @@ def _denied(*words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=90, check=False)
 
 
-def test_foreign_code_is_refused_in_production_without_walls(sqlite_url: str, tmp_path: Path) -> None:
+def test_foreign_code_is_refused_in_production_without_isolation(sqlite_url: str, tmp_path: Path) -> None:
     """Refuses JavaScript and Liquid in production with a plain message, unless a setting accepts the risk.
 
     A production service warns of either; a test service does not.
@@ -135,7 +135,7 @@ def _status(pid: int) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
+async def test_a_child_has_no_capabilities_and_its_own_user() -> None:
     """Has no capability, and as root a user and group that no other child has."""
     children = SandboxPool(2)
     users = []

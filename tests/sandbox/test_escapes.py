@@ -71,7 +71,7 @@ REACHING = [
 ]
 
 
-async def test_no_published_way_out_leads_anywhere(evaluator: Evaluator) -> None:
+async def test_published_sandbox_escapes_fail(evaluator: Evaluator) -> None:
     """Gives undefined, an error or an empty value for every published payload.
 
     See docs/guides/contributors.md#tests.
@@ -176,7 +176,7 @@ REACHING_SCRIPTS = [
 
 
 @pytest.mark.parametrize("text", REACHING_SCRIPTS)
-async def test_scripts_reach_no_further(evaluator: Evaluator, text: str) -> None:
+async def test_scripts_cannot_reach_files_or_the_environment(evaluator: Evaluator, text: str) -> None:
     """Fails a script that reaches for files, the environment, imports or the function constructor.
 
     See docs/design/security.md#imported-workflows.
@@ -196,7 +196,7 @@ LIQUID = [
 ]
 
 
-async def test_liquid_knows_no_python(evaluator: Evaluator) -> None:
+async def test_liquid_cannot_reach_python_objects(evaluator: Evaluator) -> None:
     """Shows templates nothing of Python's objects, and refuses to include other templates.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.

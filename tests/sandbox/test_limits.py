@@ -112,7 +112,7 @@ async def test_too_deep_values_are_expression_errors(children: SandboxPool) -> N
     assert isinstance(await _come_to(children, deep), ExpressionError)
 
 
-async def test_a_message_may_hold_so_much_and_no_more(children: SandboxPool) -> None:
+async def test_messages_and_answers_have_a_size_limit(children: SandboxPool) -> None:
     """Accepts messages and answers up to 8 MiB and stops larger ones with `code_memory`.
 
     See docs/design/imports-n8n.md#where-expressions-run.
@@ -133,7 +133,7 @@ async def test_a_message_may_hold_so_much_and_no_more(children: SandboxPool) -> 
     assert stopped.value.code == "code_memory"
 
 
-async def test_a_script_may_take_longer_and_is_stopped_too(children: SandboxPool) -> None:
+async def test_scripts_may_take_longer_than_expressions_but_are_limited(children: SandboxPool) -> None:
     """Lets a script run longer than an expression; stops one that waits forever or takes too much memory.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
@@ -153,7 +153,7 @@ async def test_a_script_may_take_longer_and_is_stopped_too(children: SandboxPool
     }
 
 
-async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_much(
+async def test_a_message_is_limited_by_cpu_time_and_a_long_one_loses_priority(
     children: SandboxPool,
 ) -> None:
     """Does not stop a message that gets no CPU for a while, and lowers the priority of an endless one."""

@@ -112,7 +112,7 @@ async def evaluator() -> AsyncIterator[Evaluator]:
         await children.close()
 
 
-async def test_texts_are_made_from_the_environment(evaluator: Evaluator) -> None:
+async def test_liquid_renders_values_of_the_environment(evaluator: Evaluator) -> None:
     """Renders filters and paths of lists, and gives an error with a message for objects and wrong filters.
 
     See docs/design/imports-shopify-flow.md#liquid.

@@ -52,7 +52,7 @@ async def test_parts_become_text_html_and_files(evaluator: Evaluator) -> None:
         b"Date: Fri, 99 May 2026 10:00:00 +9999\r\nTo: undisclosed:;\r\n\r\nhi",
     ],
 )
-async def test_a_damaged_message_is_read_as_far_as_it_can_be(evaluator: Evaluator, content: bytes) -> None:
+async def test_a_damaged_message_is_read_as_far_as_possible(evaluator: Evaluator, content: bytes) -> None:
     """Reads a message with unknown encodings or wrong dates as far as possible, without ending the child."""
     assert set(await read(evaluator, content)) == {"fields", "files"}
 

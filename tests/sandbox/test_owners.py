@@ -26,7 +26,7 @@ def _served(children: SandboxPool, owner: Owner) -> set[int]:
     return {child.process.pid for child in children._live if child.owner == owner}
 
 
-async def test_a_child_serves_one_run_of_one_organization_in_its_life() -> None:
+async def test_a_child_serves_a_single_run() -> None:
     """Serves further messages of the same run with the same child, and every other run with a new one.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
@@ -45,7 +45,7 @@ async def test_a_child_serves_one_run_of_one_organization_in_its_life() -> None:
     assert children.live == 0
 
 
-async def test_more_messages_than_places_wait_their_turn() -> None:
+async def test_messages_beyond_the_number_of_children_wait() -> None:
     """Lets messages wait when all places are taken. See docs/design/sandbox.md#sandbox-for-foreign-code."""
     children = SandboxPool(2)
     owners = [(f"org{number % 5}", str(number)) for number in range(12)]
@@ -74,7 +74,7 @@ async def test_no_second_child_while_another_organization_waits_for_its_first() 
     await children.close()
 
 
-async def test_a_child_that_lies_or_dies_is_a_failed_step_alone() -> None:
+async def test_a_child_that_forges_answers_or_dies_fails_only_its_step() -> None:
     """Stops the message with `code_crashed` when its child dies, and serves the next one.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
@@ -93,7 +93,7 @@ async def test_a_child_that_lies_or_dies_is_a_failed_step_alone() -> None:
     await children.close()
 
 
-async def test_a_message_given_up_takes_its_child_with_it() -> None:
+async def test_a_cancelled_message_ends_its_child() -> None:
     """Ends the child of a cancelled message and serves the next one with another.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.

@@ -44,12 +44,12 @@ def instant_of(text: str, zone: str) -> datetime:
         ("yyyyMMdd", "Europe/Berlin", "20260101"),
     ],
 )
-def test_dates_are_written_by_luxon_patterns(pattern: str, zone: str, written: str) -> None:
+def test_dates_are_formatted_by_luxon_patterns(pattern: str, zone: str, written: str) -> None:
     """Formats runs of one letter as tokens; text in quotes is literal."""
     assert date_text.format_luxon(instant_of(NEW_YEAR, zone), pattern) == written
 
 
-def test_whole_zone_names_are_formatted_and_patterns_without_one_refused() -> None:
+def test_the_token_of_a_full_zone_name_is_unsupported() -> None:
     """Reports the token of a zone's full name as unsupported; in quotes it is literal text."""
     assert date_text.unsupported_token("yyyy ZZZZZ") == "ZZZZZ"
     assert date_text.unsupported_token("yyyy 'ZZZZZ' ZZZZ") is None
@@ -66,7 +66,7 @@ def test_whole_zone_names_are_formatted_and_patterns_without_one_refused() -> No
         ("Z ZZ z \\Y", "-03:00 -0300 -03 Y"),
     ],
 )
-def test_older_steps_write_dates_by_moment_patterns(pattern: str, written: str) -> None:
+def test_older_steps_format_dates_by_moment_patterns(pattern: str, written: str) -> None:
     """Formats dates by the patterns of version 1, which are moment's."""
     assert date_text.format_moment(instant_of(NEW_YEAR, "America/Sao_Paulo"), pattern) == written
 
@@ -83,12 +83,12 @@ def test_older_steps_write_dates_by_moment_patterns(pattern: str, written: str) 
         ("hour", 1.5, "2024-02-29T11:39:09.090+01:00"),
     ],
 )
-def test_dates_are_moved_by_whole_units_and_parts_of_them(unit: str, amount: float, moved: str) -> None:
+def test_dates_are_shifted_by_whole_units_and_fractions(unit: str, amount: float, moved: str) -> None:
     """Shifts by whole units along the calendar, and by fractions along their length."""
     assert js_dates.iso(calendar_math.shifted(instant_of(LEAP, "Europe/Berlin"), unit, amount)) == moved
 
 
-def test_a_time_that_is_there_twice_keeps_the_offset_it_had() -> None:
+def test_an_ambiguous_local_time_keeps_its_offset() -> None:
     """Keeps the offset of 02:00 on the day that has it twice when clocks go back in Sydney."""
     second = instant_of("2024-04-06T16:00:48.250Z", "Australia/Sydney")
     assert js_dates.iso(calendar_math.shifted(second, "day", 0)) == "2024-04-07T02:00:48.250+10:00"
@@ -140,7 +140,7 @@ def test_the_time_between_dates_is_counted_in_units(
         ("next week", None),
     ],
 )
-def test_texts_are_read_as_dates_in_the_origins_order(text: str, instant: str | None) -> None:
+def test_dates_are_parsed_in_the_order_of_n8n(text: str, instant: str | None) -> None:
     """Parses ISO, mail and SQL dates in the workflow's zone, and JavaScript's other forms in UTC."""
     zone = js_dates.zone_of("Europe/Berlin")
     assert zone is not None
@@ -163,7 +163,7 @@ def test_texts_are_read_as_dates_in_the_origins_order(text: str, instant: str | 
         ("12", None),
     ],
 )
-def test_texts_of_dates_are_read_as_luxon_or_else_v8_reads_them(text: str, instant: str | None) -> None:
+def test_dates_are_parsed_as_by_luxon_or_v8(text: str, instant: str | None) -> None:
     """Parses ISO and SQL dates in the workflow's zone and others in UTC; other texts are no dates."""
     date = js_dates.parse(text, ZoneInfo("Europe/Berlin"))
     assert (date if date is None else js_dates.utc_iso(js_dates.normalized(date))) == instant

@@ -113,7 +113,7 @@ def test_a_plain_dollar_fits_every_dollar(currency: str) -> None:
 
 
 @pytest.mark.parametrize("sign", ["US$", "A$", "C$"])
-def test_a_named_dollar_fits_its_own_alone(sign: str) -> None:
+def test_a_specific_dollar_sign_fits_only_its_currency(sign: str) -> None:
     """Accepts the sign of a certain dollar only for its own currency.
 
     See docs/design/templates.md#e5-numbers-as-text.
@@ -136,7 +136,7 @@ def test_every_sign_stands_for_known_currencies() -> None:
     assert not CODES & set(SIGNS)
 
 
-def test_number_cells_are_read_as_they_are() -> None:
+def test_number_cells_stay_unchanged() -> None:
     """Takes number cells as they are, since they are never ambiguous.
 
     See docs/design/templates.md#e5-numbers-as-text.
@@ -195,7 +195,7 @@ def test_computed_amounts_round_half_up() -> None:
 
 
 @given(st.decimals("0.01", "999999999", places=2), st.sampled_from(["point", "comma"]))
-def test_a_written_amount_is_read_back_whatever_the_country(amount: Decimal, form: str) -> None:
+def test_formatted_amounts_are_read_back_in_every_country_format(amount: Decimal, form: str) -> None:
     """Reads amounts grouped by comma, point, space or apostrophe, with the currency beside them.
 
     See docs/design/templates.md#e5-numbers-as-text.

@@ -43,7 +43,7 @@ def _failure(table: SheetTable, *names: str) -> str:
         (True, "TRUE"),
     ],
 )
-def test_a_key_is_compared_without_its_accidents(cell: Any, key: str) -> None:
+def test_keys_are_compared_regardless_of_spacing_and_number_format(cell: Any, key: str) -> None:
     """Ignores differences in spacing, case and number formats of a key.
 
     See docs/design/templates.md#e1-comparing-skus-and-barcodes.
@@ -51,7 +51,7 @@ def test_a_key_is_compared_without_its_accidents(cell: Any, key: str) -> None:
     assert key_of(cell) == key
 
 
-def test_a_sku_in_other_letters_is_refused_and_named() -> None:
+def test_a_sku_in_other_case_is_refused_and_named() -> None:
     """Refuses a SKU that differs in case, and names the SKU that exists.
 
     See docs/design/templates.md#e1-comparing-skus-and-barcodes.
@@ -62,7 +62,7 @@ def test_a_sku_in_other_letters_is_refused_and_named() -> None:
     assert refused.value.code == "sku_case_differs"
 
 
-def test_an_exact_sku_wins_over_one_in_other_letters() -> None:
+def test_an_exact_sku_wins_over_one_in_other_case() -> None:
     """Prefers the exact SKU to one that differs in case.
 
     See docs/design/templates.md#e1-comparing-skus-and-barcodes.
@@ -74,7 +74,7 @@ def test_an_exact_sku_wins_over_one_in_other_letters() -> None:
     assert skus.find("tea-1") is None, "two candidates are not exactly one"
 
 
-def test_a_sku_on_several_variants_is_never_the_first_one() -> None:
+def test_a_sku_of_several_variants_is_ambiguous() -> None:
     """Refuses a SKU that several variants have, instead of taking the first.
 
     See docs/design/templates.md#e3-duplicate-skus.
@@ -102,7 +102,7 @@ def test_a_sheet_without_a_header_fails() -> None:
     assert _failure(_table([None, "  "], ["A", 1]), "SKU") == "sheet_empty"
 
 
-def test_a_named_column_is_there_once() -> None:
+def test_a_named_column_must_occur_exactly_once() -> None:
     """Refuses a named column that is missing or occurs twice.
 
     See docs/design/templates.md#e4-empty-sheets-and-columns.
@@ -111,7 +111,7 @@ def test_a_named_column_is_there_once() -> None:
     assert _failure(_table(["SKU", "Price", " price "]), "SKU", "Price") == "column_repeated"
 
 
-def test_another_column_may_be_there_twice() -> None:
+def test_other_columns_may_be_repeated() -> None:
     """Accepts a repeated column that is not named.
 
     See docs/design/templates.md#e4-empty-sheets-and-columns.
@@ -136,7 +136,7 @@ def test_a_header_without_rows_is_no_failure() -> None:
     assert named_rows(_table(["SKU", "Price"]), ["SKU", "Price"]) == ()
 
 
-def test_a_wholly_empty_row_is_skipped_and_numbers_stay_the_sheets() -> None:
+def test_empty_rows_are_skipped_and_row_numbers_stay() -> None:
     """Skips empty rows; the others keep their row numbers in the sheet.
 
     See docs/design/templates.md#e2-missing-skus.

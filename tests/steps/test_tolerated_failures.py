@@ -39,7 +39,7 @@ async def failed_items(number: int, on_error: OnError) -> NodeResult:
     return await read_each_item(call, read)
 
 
-async def test_a_failure_tells_the_first_8192_characters_of_a_response() -> None:
+async def test_a_failure_shows_the_first_8192_characters_of_a_response() -> None:
     """Cuts the response's text after whole characters, however many bytes they have."""
     result = await failed_items(1, OnError.PASS_INPUT)
     assert [item.json for item in result.outputs[0]] == [{"error": status_error(404, CHARACTER * 8192)}]

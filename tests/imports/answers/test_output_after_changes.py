@@ -28,7 +28,7 @@ async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> 
 
 
 @pytest.mark.parametrize("send_mode", ["send", "ask"])
-async def test_the_answer_of_each_item_is_read_by_the_next_step(
+async def test_the_next_step_reads_the_response_of_each_item(
     shop: Shop, orders: OrdersAddress, send_mode: str
 ) -> None:
     """Hands the answer of item i on as output item i, paired with the item that was sent."""
@@ -57,7 +57,7 @@ async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddre
     assert [item["number"] for item in await output_items(shop, run, "After")] == [4, 5, 6]
 
 
-async def test_a_declined_item_has_no_answer(shop: Shop, orders: OrdersAddress) -> None:
+async def test_a_declined_item_has_no_response(shop: Shop, orders: OrdersAddress) -> None:
     """Drops the declined item; the other items keep their own answers."""
     run = await shop.waiting(await automated(shop, chain(three(), posted(), numbered())))
     changes = await shop.changes(run)
@@ -99,7 +99,9 @@ async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress
     assert await output_items(shop, run, "Failed") == [{"n": 2, "error": {**told, "message": message}}]
 
 
-async def test_an_error_status_is_an_answer_where_the_step_says_so(shop: Shop, orders: OrdersAddress) -> None:
+async def test_an_error_status_is_passed_on_if_the_step_asks_for_it(
+    shop: Shop, orders: OrdersAddress
+) -> None:
     """Passes on status, headers and body of any answer when `neverError` and `fullResponse` are set."""
     orders.answer = lambda request, number: httpx.Response(503, json={"busy": True}, headers={"x-a": "b"})
     options = {"response": {"response": {"neverError": True, "fullResponse": True}}}
@@ -109,7 +111,7 @@ async def test_an_error_status_is_an_answer_where_the_step_says_so(shop: Shop, o
     assert (first["statusCode"], first["body"], first["headers"]["x-a"]) == (503, {"busy": True}, "b")
 
 
-async def test_a_doubtful_answer_is_a_failed_item_where_failures_are_tolerated(
+async def test_an_unknown_outcome_is_a_failed_item_where_failures_are_tolerated(
     shop: Shop, orders: OrdersAddress
 ) -> None:
     """A 500 ends the run with `outcome_unknown`.
@@ -125,7 +127,7 @@ async def test_a_doubtful_answer_is_a_failed_item_where_failures_are_tolerated(
     assert await step_row(shop, run, "Read") is not None
 
 
-async def test_a_lost_answer_ends_the_step_as_unknown(shop: Shop, orders: OrdersAddress) -> None:
+async def test_a_lost_response_ends_the_step_as_unknown(shop: Shop, orders: OrdersAddress) -> None:
     """Ends the run with `outcome_unknown` even where the step tolerates failures.
 
     Nothing is sent twice and the next step does not run.
@@ -148,7 +150,7 @@ async def test_a_lost_answer_ends_the_step_as_unknown(shop: Shop, orders: Orders
 
 
 @pytest.mark.parametrize(("size", "fits"), [(RESPONSE_BYTES, True), (RESPONSE_BYTES + 1, False)])
-async def test_an_answer_of_one_mebibyte_is_passed_on_and_no_larger_one(
+async def test_a_response_of_at_most_one_mebibyte_is_passed_on(
     shop: Shop, orders: OrdersAddress, size: int, fits: bool
 ) -> None:
     """Fails the item with a plain message when its answer is one byte larger.
@@ -169,9 +171,7 @@ async def test_an_answer_of_one_mebibyte_is_passed_on_and_no_larger_one(
 
 
 @on_one_engine
-async def test_answers_that_are_together_too_large_fail_the_items_past_the_limit(
-    shop: Shop, orders: OrdersAddress
-) -> None:
+async def test_items_past_the_total_size_of_responses_fail(shop: Shop, orders: OrdersAddress) -> None:
     """Passes on seven answers of nearly 1 MiB; the eighth exceeds 7 MiB and becomes an error item."""
     size = RESPONSE_BYTES - 1024
     orders.answer = lambda request, number: httpx.Response(200, json={"text": "x" * size})
@@ -184,7 +184,7 @@ async def test_answers_that_are_together_too_large_fail_the_items_past_the_limit
     assert "larger than a step may pass on" in items[7]["error"]["message"]
 
 
-async def test_an_answer_rests_encrypted(shop: Shop, orders: OrdersAddress) -> None:
+async def test_a_response_is_stored_encrypted(shop: Shop, orders: OrdersAddress) -> None:
     """The answer column of the write ledger holds neither the body nor the headers in clear text."""
     run = await ended(shop, chain(three(), posted(), numbered()))
     rows = await shop.read(
@@ -198,7 +198,7 @@ async def test_an_answer_rests_encrypted(shop: Shop, orders: OrdersAddress) -> N
     assert all(b"number" not in answer and b"x-shard" not in answer for answer in sealed)
 
 
-async def test_a_test_run_sends_nothing_and_leaves_out_who_reads_the_answer(
+async def test_a_test_run_sends_nothing_and_skips_readers_of_responses(
     shop: Shop, orders: OrdersAddress
 ) -> None:
     """Makes no request in a test run and marks the step that reads the answer `unknown_in_test`."""
@@ -224,7 +224,7 @@ async def test_an_approval_shows_what_follows_it(shop: Shop, orders: OrdersAddre
     assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
 
 
-async def test_a_changed_object_is_passed_on_as_the_store_answered_it(shop: Shop) -> None:
+async def test_a_changed_object_is_passed_on_as_the_store_returned_it(shop: Shop) -> None:
     """Passes on all fields of the changed products as WooCommerce returned them."""
     after = node("After", "noOp", 1, {})
     automation = await automated(

@@ -40,7 +40,7 @@ async def test_a_list_becomes_an_item_for_each_element_with_one_origin(
     assert pairs == [(1, 1), (-1, 1), (2, 2), (-2, 2), (3, 3), (-3, 3)]
 
 
-async def test_an_empty_list_starts_nothing_unless_output_is_always_asked_for(
+async def test_an_empty_list_ends_the_path_unless_output_is_always_requested(
     shop: Shop, orders: OrdersAddress
 ) -> None:
     """An empty list ends the path; with `alwaysOutputData` one empty item goes on."""
@@ -53,7 +53,7 @@ async def test_an_empty_list_starts_nothing_unless_output_is_always_asked_for(
     assert await output_items(shop, run, "After") == [{}]
 
 
-async def test_a_step_that_runs_once_is_answered_once(shop: Shop, orders: OrdersAddress) -> None:
+async def test_a_step_that_runs_once_has_one_response(shop: Shop, orders: OrdersAddress) -> None:
     """With `executeOnce` the step sends the first item alone, and passes on one answer or one failure.
 
     An answer that is only an error is a failure.
@@ -74,7 +74,7 @@ async def test_a_step_that_runs_once_is_answered_once(shop: Shop, orders: Orders
 
 
 @MODES
-async def test_each_turn_of_a_loop_reads_its_own_answer(
+async def test_each_iteration_of_a_loop_reads_its_own_response(
     shop: Shop, orders: OrdersAddress, send_mode: str
 ) -> None:
     """The loop collects the answer of each turn; in `ask` mode each turn asks in an approval of its own."""
@@ -96,7 +96,7 @@ async def test_each_turn_of_a_loop_reads_its_own_answer(
 
 
 @MODES
-async def test_a_called_workflow_returns_the_answers_of_its_last_step(
+async def test_a_called_workflow_returns_the_responses_of_its_last_step(
     shop: Shop, orders: OrdersAddress, send_mode: str
 ) -> None:
     """Passes on the answers of the called workflow, whether it is called once for all items or for each."""
@@ -129,7 +129,7 @@ async def test_text_is_a_field_and_what_is_not_json_fails_where_json_is_expected
     assert "too deep" in str(run.message)
 
 
-async def test_a_send_that_fails_without_a_refusing_answer_is_told_as_an_object(
+async def test_a_send_that_fails_without_a_response_has_an_error_object(
     shop: Shop, orders: OrdersAddress
 ) -> None:
     """Tells `message` and `name` of a request that cannot be made or whose answer cannot be passed on."""

@@ -11,7 +11,7 @@ from tests.shared_sandbox import shared_sandbox
 ACCEPTED = json.loads((Path(__file__).parent / "accepted.json").read_text("utf-8"))
 
 
-async def test_every_recorded_case_is_equal_but_those_accepted() -> None:
+async def test_every_recorded_case_is_equal_except_those_accepted() -> None:
     """Every case equals its recording, except those that accepted.json names with a reason.
 
     See docs/design/imports-n8n.md#recorded-cases.
@@ -24,7 +24,7 @@ async def test_every_recorded_case_is_equal_but_those_accepted() -> None:
     assert len(verdicts) > 0
 
 
-async def test_a_called_workflow_gives_back_what_ran_last_not_what_first_ran_last() -> None:
+async def test_a_called_workflow_returns_the_output_of_the_step_that_ran_last() -> None:
     """Returns the last output of the called workflow's last step.
 
     Its loop ran before the inner step and once more after it, with all items that came back.

@@ -91,7 +91,7 @@ def test_sizes_have_three_digits_and_a_unit(size: int, text: str) -> None:
         ("return [{json: {name: items[0].binary.photo.fileName}}]", {}),
     ],
 )
-async def test_a_script_hands_files_on(script: str, names: dict[str, str]) -> None:
+async def test_a_script_passes_files_on(script: str, names: dict[str, str]) -> None:
     """Passes on the files of the items that the script returns, also under other names."""
     files = FilesInMemory()
     outputs = await items_of("code", 2, {"jsCode": script}, [await item_with(files)], files=files)

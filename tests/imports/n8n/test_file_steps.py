@@ -88,7 +88,7 @@ async def test_written_files_are_read_back_equal(operation: str) -> None:
     )
 
 
-async def test_small_numbers_are_written_as_javascript_writes_them() -> None:
+async def test_small_numbers_are_formatted_as_in_javascript() -> None:
     """Writes a fraction in digits where JavaScript does, and a text that looks like one as it is."""
     content = await content_of({"a": 0.00005, "b": -1e-7, "c": 2.5, "d": "size-05"}, operation="csv")
     assert content == b"a,b,c,d\n0.00005,-1e-7,2.5,size-05"
@@ -169,7 +169,7 @@ async def test_a_formula_in_a_field_never_runs(formula: str) -> None:
 
 
 @pytest.mark.parametrize("harmless", ["-5", "+49 171 1234567", "+1 (555) 010-99", "-", "a=b", "1/2"])
-async def test_numbers_and_telephones_are_written_as_they_are(harmless: str) -> None:
+async def test_numbers_and_phone_numbers_stay_unchanged(harmless: str) -> None:
     """Writes values that cannot run as formulas without a quote."""
     assert await extracted(await content_of({"a": harmless}, operation="csv")) == [{"a": harmless}]
 
@@ -249,7 +249,7 @@ async def test_an_unreadable_file_fails_the_item_with_a_reason(
     assert words in str(await extracted(content, **parameters))
 
 
-async def test_a_failed_file_fails_its_item_alone() -> None:
+async def test_a_failed_file_fails_only_its_item() -> None:
     """With “continue” the failed item has the error and the others go on."""
     files = FilesInMemory()
     both = [await item_with(files, b"a\n1\n"), await item_with(files, b"\xff")]

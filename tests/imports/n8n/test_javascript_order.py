@@ -27,7 +27,7 @@ async def test_names_that_are_indexes_come_first() -> None:
     assert await outputs_of("set", 3.4, text, [{"o": {"b": 1, "2": 1}}]) == [[{"t": '{"2":1,"b":1}'}]]
 
 
-def test_a_file_of_json_has_the_numbers_of_javascript() -> None:
+def test_json_files_have_numbers_as_in_javascript() -> None:
     """Writes 5.0 as 5, with and without an indent."""
     value = [{"n": 5.0, "e": 1e-7, "l": [], "o": {}}, 1e21]
     assert item_files.json_text(value, indented=False) == '[{"n":5,"e":1e-7,"l":[],"o":{}},1e+21]'
@@ -193,7 +193,7 @@ NOSCRIPT_TEXT = '<p><img alt="a noscript b"><i title="noframes"></i><noscript>S<
         ("</head ><script>a</SCRIPT>\n<noscript>S</noscript><p>", "p", "between </head> and <body>"),
     ],
 )
-async def test_noscript_is_not_taken_for_noframes(page: str, selector: str, expected: Any) -> None:
+async def test_noscript_is_not_confused_with_noframes(page: str, selector: str, expected: Any) -> None:
     """Extracts from pages that mention noframes, and fails an item where the two would be mixed."""
     values = [{"key": "t", "cssSelector": selector, "returnArray": True}]
     parameters = {"operation": "extractHtmlContent", "dataPropertyName": "h"}
@@ -205,7 +205,7 @@ async def test_noscript_is_not_taken_for_noframes(page: str, selector: str, expe
         assert outputs == [[{"t": expected}]]
 
 
-async def test_only_the_start_makes_a_page_a_document() -> None:
+async def test_only_the_beginning_makes_a_page_a_document() -> None:
     """Keeps the first blanks of a part of a page that has a link or a title somewhere."""
     to_markdown = {"html": "={{ $json.h }}", "destinationKey": "m"}
     pages = [" a <link>b", " <!-- c --><!doctype html> a"]

@@ -77,13 +77,13 @@ def lacking(export: Mapping[str, Any]) -> list[str]:
         (fetched(reads("$json.email"), fields="id,total_price"), "email"),
     ],
 )  # fmt: skip
-def test_a_field_that_does_not_arrive_is_named(export: Mapping[str, Any], field: str | None) -> None:
+def test_a_missing_field_is_named(export: Mapping[str, Any], field: str | None) -> None:
     """Names the missing field in one error; a field that does come gives none."""
     missing = lacking(export)
     assert [f"“{field}”" in message for message in missing] == ([True] if field is not None else [])
 
 
-def test_behind_a_merge_the_fields_may_be_another_steps() -> None:
+def test_after_a_merge_fields_may_come_from_another_step() -> None:
     """Gives no error behind a merge, because another of its inputs may have the field."""
     export = started("orders/create", node("Both", "merge", 3, {"mode": "append"}), reads("$json.phone"))
     assert lacking(export) == []
@@ -101,9 +101,7 @@ def test_behind_a_merge_the_fields_may_be_another_steps() -> None:
         ({"resource": "product", "options": {"fields": "id, title"}}, None),
     ],
 )
-def test_a_filter_of_shopify_that_is_not_carried_out_is_an_error(
-    parameters: dict[str, Any], words: str | None
-) -> None:
+def test_an_unsupported_shopify_filter_is_an_error(parameters: dict[str, Any], words: str | None) -> None:
     """Names the filter or field that is not supported in one error; supported ones give none.
 
     See docs/design/imports-n8n.md#rules.
@@ -126,7 +124,7 @@ def test_unsupported_fields_of_an_update_are_errors(name: str) -> None:
     ]
 
 
-def test_no_node_of_a_file_is_the_step_that_reads_an_events_object() -> None:
+def test_a_file_cannot_contain_the_internal_event_step() -> None:
     """Refuses the internal type `@store_event` in a file, because only runs may put it into plans.
 
     See docs/design/imports-n8n.md#safety.

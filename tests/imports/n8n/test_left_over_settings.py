@@ -62,7 +62,7 @@ def test_a_setting_that_n8n_does_not_have_is_a_warning_where_it_was_meant_to_be_
     assert told.message.endswith("find it in the step in n8n, set it there and export the workflow again.")
 
 
-def test_a_step_that_is_switched_off_asks_for_no_account() -> None:
+def test_a_disabled_step_needs_no_account() -> None:
     """Asks for the account of a step only if the step runs."""
     workflow = workflow_of("gmail", 2.1, MAIL)
     workflow["nodes"].append({**workflow["nodes"][1], "name": "Off", "disabled": True})
@@ -124,7 +124,7 @@ def test_a_setting_that_n8n_may_carry_out_is_refused(
         ("filter", "combineOperation", "any", False),
     ],
 )
-async def test_how_conditions_combine_is_read_of_the_step_that_has_the_setting(
+async def test_how_conditions_combine_is_read_only_from_the_steps_own_setting(
     kind: str, name: str, value: str, *, is_read: bool
 ) -> None:
     """Reads in version 1 only the step's own setting, not that of the other step."""

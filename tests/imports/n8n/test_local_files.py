@@ -44,14 +44,14 @@ async def test_a_file_is_read_by_a_later_step_of_its_run(shop: Shop, selector: s
     assert (await shop.steps(run))[-1]["message"] == "prices.txt|text/plain|tea 4"
 
 
-async def test_a_file_is_written_to_its_end(shop: Shop) -> None:
+async def test_a_file_can_be_appended_to(shop: Shop) -> None:
     """Appends what a second step writes to the same path to what the first one wrote."""
     again = node("Again", "writeBinaryFile", 1, {"fileName": PATH, "options": {"append": True}})
     run = await shop.run_and_drain(await automated(shop, chain(*written(), again, *read_back(PATH))))
     assert (await shop.steps(run))[-1]["message"] == "prices.txt|text/plain|tea 4tea 4"
 
 
-async def test_the_older_steps_hand_files_on(shop: Shop) -> None:
+async def test_the_older_steps_pass_files_on(shop: Shop) -> None:
     """readBinaryFile adds the file to the item; readBinaryFiles makes an item of each file."""
     shown = "={{ [$json.fileName, $binary.tea.fileName].join('|') }}"
     stop = node("Stop", "stopAndError", 1, {"errorMessage": shown})
@@ -64,7 +64,7 @@ async def test_the_older_steps_hand_files_on(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("point", ["after_file_row", "after_checkpoint"])
-async def test_a_killed_run_reads_what_it_wrote(shop: Shop, point: str) -> None:
+async def test_a_resumed_run_reads_the_files_it_wrote(shop: Shop, point: str) -> None:
     """A killed run that is continued reads the file that it wrote before the kill."""
     run = await shop.run_now(await automated(shop, chain(*written(), *read_back(PATH))))
     await kill_at(shop, point)
@@ -72,7 +72,7 @@ async def test_a_killed_run_reads_what_it_wrote(shop: Shop, point: str) -> None:
     assert (await shop.steps(ended))[-1]["message"] == "prices.txt|text/plain|tea 4"
 
 
-async def test_a_pattern_that_names_nothing_written_fails_the_step(shop: Shop) -> None:
+async def test_a_pattern_without_a_matching_file_fails_the_step(shop: Shop) -> None:
     """Fails the step at run time when the path is an expression that the import cannot check."""
     run = await shop.run_and_drain(
         await automated(shop, chain(*written("={{ '/files/' + $json.x }}"), *read_back(PATH)))
@@ -86,7 +86,7 @@ def _errors(*steps: dict[str, Any]) -> list[str | None]:
     return [finding.step for finding in findings if finding.level is FindingLevel.ERROR]
 
 
-def test_a_file_that_nothing_wrote_before_is_an_error() -> None:
+def test_reading_a_file_that_no_step_writes_is_an_error() -> None:
     """Reports a path that no enabled earlier step writes as an error of the step that reads it."""
     read = node("Read", "readBinaryFile", 1, {"filePath": PATH})
     assert _errors(*written(), read) == []
@@ -97,7 +97,7 @@ def test_a_file_that_nothing_wrote_before_is_an_error() -> None:
     assert _errors(make, file, {**write, "disabled": True}, read) == ["Read"]
 
 
-def test_writing_says_where_the_file_is_kept() -> None:
+def test_writing_warns_where_the_file_is_stored() -> None:
     """Warns the merchant that the file is kept with the run."""
     [warning] = [
         finding.message
@@ -120,6 +120,6 @@ def test_writing_says_where_the_file_is_kept() -> None:
         ("*a" * 50 + "z", "a" * 10_000, False),
     ],
 )
-def test_a_selector_names_paths(selector: str, path: str, expected: bool) -> None:
+def test_selectors_match_paths(selector: str, path: str, expected: bool) -> None:
     """One star matches within a folder, two match below it; a hostile pattern ends quickly."""
     assert selected(selector, [path]) == ([path] if expected else [])

@@ -202,7 +202,7 @@ READERS |= {
 }
 
 
-# A verdict is read above the database. `test_a_removed_secret_that_nobody_reads_is_a_note` and those after
+# A verdict is read above the database. `test_a_removed_secret_that_no_step_reads_is_a_note` and those after
 # it store verdicts on both engines (docs/decisions/0316-each-engine-takes-a-part-of-what-tests-repeat.md).
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -341,7 +341,7 @@ REPLACED: dict[str, tuple[list[dict[str, Any]], str, str | None]] = {
 
 
 @pytest.mark.parametrize(("steps", "sign_in", "name"), REPLACED.values(), ids=REPLACED.keys())
-def test_an_account_takes_the_place_of_a_removed_key_that_a_request_reads(
+def test_an_account_replaces_a_removed_key_that_a_request_reads(
     steps: list[dict[str, Any]], sign_in: str, name: str | None
 ) -> None:
     """Keeps the import supported and proposes the sign-in that puts the key where the request reads it."""
@@ -414,7 +414,7 @@ LITERAL: dict[str, tuple[dict[str, Any], bool, str | None]] = {
 
 @ON_SQLITE
 @pytest.mark.parametrize(("parameters", "is_supported", "sign_in"), LITERAL.values(), ids=LITERAL.keys())
-async def test_a_literal_key_of_a_body_is_put_back_by_an_account(
+async def test_a_literal_key_of_a_body_is_replaced_by_an_account(
     service: Service, parameters: dict[str, Any], is_supported: bool, sign_in: str | None
 ) -> None:
     """Proposes an account where it can fill in the key as written; not within a call or beside OAuth 2."""
@@ -479,7 +479,7 @@ UNUSED: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("steps", UNUSED.values(), ids=UNUSED.keys())
-async def test_a_removed_secret_that_nobody_reads_is_a_note(
+async def test_a_removed_secret_that_no_step_reads_is_a_note(
     service: Service, steps: list[dict[str, Any]]
 ) -> None:
     """Reports a note, and the import stays supported."""
@@ -488,7 +488,7 @@ async def test_a_removed_secret_that_nobody_reads_is_a_note(
     assert record["supported"] is True
 
 
-def test_a_hundred_removed_secrets_are_followed_and_the_next_counts_as_used() -> None:
+def test_at_most_a_hundred_removed_secrets_are_traced() -> None:
     """Follows 100 removed secrets and takes all for used beyond that.
 
     Reads 999 of them within 5 s of CPU time.
@@ -535,7 +535,7 @@ async def test_a_step_that_reads_one_that_never_runs_is_an_error(service: Servic
     assert errors(await verdict(service, connected(nodes, {"Begin": ["A"], "A": ["Ask"]}))) == []
 
 
-async def test_a_step_that_reads_an_answer_nobody_gets_is_an_error(service: Service) -> None:
+async def test_a_step_that_reads_an_unavailable_response_is_an_error(service: Service) -> None:
     """Reports an error when a step reads the answer of a posted message.
 
     Reading an earlier step by name is no error.
@@ -561,7 +561,7 @@ def looped(*body: dict[str, Any]) -> dict[str, Any]:
     return export
 
 
-async def test_a_loop_reads_its_own_items_and_not_the_answers_that_come_back(service: Service) -> None:
+async def test_a_loop_reads_its_own_items_and_not_the_responses(service: Service) -> None:
     """Reports no error when a script in the loop reads its round."""
     assert errors(await verdict(service, looped(passing("After")))) == []
 
@@ -573,7 +573,7 @@ async def test_a_loop_reads_its_own_items_and_not_the_answers_that_come_back(ser
         ({"fieldsToAggregate": {"fieldToAggregate": [{"fieldToAggregate": "id"}]}, "options": {}}, True),
     ],
 )
-async def test_a_step_that_names_no_field_reads_no_answer(
+async def test_a_step_that_names_no_field_reads_no_response(
     service: Service, parameters: dict[str, Any], reads: bool
 ) -> None:
     """Gathering all items reads no field of theirs; gathering one field does and is an error."""

@@ -111,7 +111,9 @@ async def test_conversions_equal_those_of_n8ns_libraries(
         (1, {"action": "sign", "privateKey": "={{ $json.k }}", "algorithm": "RSA-SHA256"}),
     ],
 )
-def test_a_key_that_is_no_data_of_the_run_is_an_error(version: float, parameters: dict[str, Any]) -> None:
+def test_signing_with_a_key_that_is_not_run_data_is_an_error(
+    version: float, parameters: dict[str, Any]
+) -> None:
     """Signs with no key of a file or a credential, and by no unknown hash."""
     assert errors_of("crypto", version, {"value": "t", **parameters})
 
@@ -181,7 +183,7 @@ async def test_a_comparison_that_decides_is_the_last_one_made() -> None:
     assert isinstance(failed, str)
 
 
-async def test_patterns_take_every_blank_for_one() -> None:
+async def test_patterns_match_every_white_space_of_javascript() -> None:
     """Matches `\\s` in a pattern with every white space of JavaScript, such as a no-break space.
 
     See docs/design/imports-n8n.md#conditions.
@@ -204,9 +206,7 @@ async def test_patterns_take_every_blank_for_one() -> None:
         ("return a.json.n < b.json.n ? 1 : -1", [3, 2, 1]),
     ],
 )
-async def test_a_comparing_script_that_never_says_before_sorts_nothing(
-    comparing: str, order: list[int]
-) -> None:
+async def test_an_inconsistent_comparison_script_sorts_as_in_n8n(comparing: str, order: list[int]) -> None:
     """Sorts as n8n does when the comparing script returns a boolean or never a negative number.
 
     See docs/design/imports-n8n.md#node-types.
@@ -306,7 +306,7 @@ def test_unknown_parameters_are_errors_at_import(kind: str, version: float, para
         (1.1, {"inputSource": "jsonExample", "jsonExample": "no JSON"}, ()),
     ],
 )
-def test_a_called_workflow_takes_the_fields_that_its_trigger_names(
+def test_a_called_workflow_gets_the_fields_that_its_trigger_names(
     version: float, parameter: Any, picks: tuple[str, ...] | None
 ) -> None:
     """Picks the fields that the trigger of the called workflow names, or all if it passes items through.
@@ -390,7 +390,7 @@ def _twice(parameters: dict[str, Any], **settings: Any) -> dict[str, Any]:
     return workflow
 
 
-async def test_items_seen_before_leave_by_the_second_output() -> None:
+async def test_items_seen_before_go_to_the_second_output() -> None:
     """Passes on new items at the first output and items seen before at the second.
 
     Two items with the same new value are both new.
@@ -444,7 +444,7 @@ def test_a_comparison_with_earlier_runs_is_checked() -> None:
         ("shopify", 1, {"resource": "product", "title": "t"}),
     ],
 )
-def test_an_operation_that_does_not_run_is_one_finding(
+def test_an_unsupported_operation_is_one_finding(
     kind: str, version: float, parameters: dict[str, Any]
 ) -> None:
     """Reports the operation alone, and none of the settings that belong to it."""

@@ -49,7 +49,7 @@ async def test_a_minor_version_that_is_not_listed_runs_with_a_warning(
 
 
 @pytest.mark.parametrize(("version", "words"), [(4, "newer than 3.5"), (0, "older than those")])
-def test_another_major_version_is_an_error_that_says_what_can_be_done(version: float, words: str) -> None:
+def test_another_major_version_is_an_error_with_advice(version: float, words: str) -> None:
     """The message says whether the version is newer or older, and never asks for another export."""
     [error] = errors_of("set", version, {})
     assert error.code == "node_version"
@@ -82,7 +82,7 @@ FIRST = "It is read as version 1, the first one. "
         ("noOp", "1", None, None),
     ],
 )
-def test_a_version_that_the_file_does_not_say_is_told(
+def test_a_missing_version_of_a_step_makes_a_finding(
     kind: str, version: object, level: str | None, words: str | None
 ) -> None:
     """Refuses a step whose versions differ much, and warns of others of several versions."""
@@ -92,7 +92,7 @@ def test_a_version_that_the_file_does_not_say_is_told(
 
 
 @pytest.mark.parametrize("kind", ["set", "wait", "html"])
-def test_the_version_of_a_step_that_is_switched_off_does_not_matter(kind: str) -> None:
+def test_the_version_of_a_disabled_step_does_not_matter(kind: str) -> None:
     """Tells nothing about the version of a step that passes its items on."""
     assert _version_findings({**node("Step", kind, 1, {}, disabled=True), "typeVersion": None}) == []
 
@@ -112,9 +112,7 @@ def _version_findings(step: Mapping[str, Any]) -> list[Finding]:
         ("manualTrigger", None, False),
     ],
 )
-def test_a_version_that_the_file_does_not_say_of_a_trigger_is_told(
-    kind: str, version: object, *, is_told: bool
-) -> None:
+def test_a_missing_version_of_a_trigger_makes_a_finding(kind: str, version: object, *, is_told: bool) -> None:
     """Warns that a trigger with several versions is read as the first."""
     export = chain(node("Step", "noOp", 1, {}))
     export["nodes"][0] |= {"type": f"n8n-nodes-base.{kind}", "typeVersion": version}

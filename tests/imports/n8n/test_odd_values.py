@@ -23,7 +23,7 @@ from tests.imports.n8n.one_step import errors_of, outputs_in, outputs_of, workfl
         (9007199254740993, "9007199254740993"),
     ],
 )
-def test_a_number_is_written_as_javascript_writes_it(value: float, text: str) -> None:
+def test_numbers_are_formatted_as_in_javascript(value: float, text: str) -> None:
     """Writes a float with its shortest digits; a whole number of JSON, such as an id, keeps its own."""
     assert js.text(value) == text
 
@@ -69,13 +69,13 @@ async def test_a_date_is_set_as_text_from_version_3_5_on(version: float, kind: s
         ("array", "['a', 'b']", ["a", "b"]),
     ],
 )
-async def test_a_field_takes_the_notation_of_javascript(kind: str, text: str, value: Any) -> None:
+async def test_a_field_accepts_the_notation_of_javascript(kind: str, text: str, value: Any) -> None:
     """Reads lists and objects in the notation of JavaScript, which need not be JSON."""
     assert await outputs_of("set", 3.4, _set(kind, text), [{}]) == [[{"d": value}]]
 
 
 @pytest.mark.parametrize("text", ["{a: b}", "{a: 1", "{a 1}", "[1", "1", "{a: f()}", "{" * 200])
-async def test_a_text_that_holds_no_object_fails(text: str) -> None:
+async def test_a_text_that_is_not_an_object_fails(text: str) -> None:
     """Fails the step without evaluating the text."""
     assert "expects an object" in await outputs_of("set", 3.4, _set("object", text), [{}])
 
@@ -197,7 +197,7 @@ async def test_a_failed_call_of_a_workflow_is_tolerated_by_version(
     assert [len(output) for output in outputs] == sizes
 
 
-async def test_a_step_with_one_of_its_inputs_unconnected_runs_last() -> None:
+async def test_a_step_with_an_unconnected_input_runs_last() -> None:
     """Counts inputs up to the last connected one, so a merge without its first input runs at the end."""
     workflow = workflow_of("merge", 3, {})
     workflow["connections"]["Start"]["main"][0][0]["index"] = 1
@@ -240,7 +240,7 @@ def test_settings_for_trying_a_workflow_are_notes_or_one_error() -> None:
         ),
     ],
 )
-async def test_an_item_that_is_only_an_error_leaves_by_the_error_output(
+async def test_an_item_that_is_only_an_error_goes_to_the_error_output(
     on_error: str, outputs: list[list[Any]]
 ) -> None:
     """Moves items whose only fields are `error`, or that and `message`, beside the fields they came from."""

@@ -51,7 +51,7 @@ def test_an_unknown_node_is_a_step_and_an_error() -> None:
     assert (finding.step, finding.code) == ("Odd", "node_type")
 
 
-def test_equal_and_long_names_are_renamed_and_said() -> None:
+def test_equal_and_long_names_are_renamed_with_a_finding() -> None:
     """Shortens a name to 200 characters and reports it as `renamed_step`.
 
     See docs/design/imports-n8n.md#nodes.
@@ -82,7 +82,7 @@ REST = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 1, "unit":
         ([tell_step(), listed()], None),
     ],
 )
-def test_a_called_workflow_is_what_its_steps_are(steps: list[dict[str, Any]], kind: str | None) -> None:
+def test_a_called_workflow_has_the_kind_of_its_steps(steps: list[dict[str, Any]], kind: str | None) -> None:
     """Gives the calling step the kind of its inner steps.
 
     Refuses a called workflow that waits, goes on after a send, or needs two connections.
@@ -97,14 +97,14 @@ def test_a_called_workflow_is_what_its_steps_are(steps: list[dict[str, Any]], ki
 
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, {"nodes": 1}, {"nodes": [3]}])
-def test_content_that_is_no_workflow_is_refused(value: Any) -> None:
+def test_content_that_is_not_a_workflow_is_refused(value: Any) -> None:
     """Raises Unreadable with a message in plain words. See docs/design/imports-n8n.md#export-file."""
     with pytest.raises(Unreadable) as refused:
         read_value(value)
     assert refused.value.message.endswith(".")
 
 
-def test_the_longest_chain_and_circle_are_read_at_once() -> None:
+def test_the_longest_chain_and_cycle_are_read_in_time() -> None:
     """Reads a chain of 999 steps, and the same chain closed to a circle, within 5 s of CPU time.
 
     See docs/design/imports-n8n.md#safety.
@@ -160,7 +160,7 @@ def test_a_mutation_cannot_hide_in_a_document(document: str, asks: bool) -> None
         ("=fragment f on A { b } {{ $json.query }}", "send"),
     ],
 )
-def test_a_document_that_data_completes_is_a_query_only_by_its_beginning(document: str, kind: str) -> None:
+def test_a_document_with_expressions_is_a_query_only_by_its_beginning(document: str, kind: str) -> None:
     """Takes a document with expressions for a read only if it begins with a query and holds no mutation.
 
     Any other is a send, which asks for approval. See docs/design/imports-n8n.md#http-steps.
@@ -204,7 +204,7 @@ def test_no_key_survives_in_json_written_as_text(parameters: dict[str, Any]) -> 
     assert ("Ask", "secret_removed") in [(finding.step, finding.code) for finding in read.findings]
 
 
-def test_a_text_of_blanks_is_looked_through_at_once() -> None:
+def test_a_text_of_many_blanks_is_read_in_time() -> None:
     """Reads a text with 200,000 blanks within 10 s of CPU time. See docs/design/imports-n8n.md#safety."""
     began = time.process_time()
     read_value(chain(node("Ask", "httpRequest", 4.2, {"jsonBody": '"token"' + " " * 200_000})))

@@ -32,7 +32,7 @@ def set_to(name: str, **values: str) -> dict[str, Any]:
     return node(name, "set", 3.4, {"assignments": {"assignments": rows}, "options": {}})
 
 
-def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
+def test_fields_that_steps_read_from_a_webhook_are_start_fields() -> None:
     """Finds fields read by paths, in code and by the name of the start.
 
     Members of lists and methods are not taken for fields.
@@ -54,7 +54,7 @@ def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
     ]
 
 
-def test_fields_that_a_step_sets_in_part_are_asked_for() -> None:
+def test_fields_that_a_step_sets_in_part_are_start_fields() -> None:
     """Asks for members of a field of which a step before sets another member, which the start still fills."""
     adds = set_to("Add", **{"query.note": "mine", "customer.note": "mine"})
     adds["parameters"]["includeOtherFields"] = True
@@ -66,7 +66,7 @@ def test_fields_that_a_step_sets_in_part_are_asked_for() -> None:
     ]
 
 
-def test_a_form_asks_for_its_own_fields() -> None:
+def test_a_form_has_its_own_start_fields() -> None:
     """Asks for the form's own fields and files with their types, and for other fields that steps read."""
     rows = [
         {"fieldLabel": "Your mail", "fieldType": "email", "requiredField": True},
@@ -103,7 +103,7 @@ def test_a_form_asks_for_its_own_fields() -> None:
         ({"defaultValue": ""}, None, None),
     ],
 )
-def test_a_default_that_cannot_be_passed_on_is_told(
+def test_a_default_that_cannot_be_passed_on_is_reported(
     row: dict[str, Any], default: str | float | None, reason: str | None
 ) -> None:
     """Keeps the default of a form's field, or names the field whose default was left out."""
@@ -127,7 +127,7 @@ def test_a_default_that_cannot_be_passed_on_is_told(
         (2.3, {"useWorkflowTimezone": False}, True),
     ],
 )
-def test_a_form_tells_its_time_in_the_zone_of_its_version_and_option(
+def test_a_form_has_its_time_in_the_zone_of_its_version_and_option(
     version: float, options: dict[str, bool], in_utc: bool
 ) -> None:
     """Uses the workflow's time zone from version 2.1 on, unless the form's option says otherwise."""
@@ -141,12 +141,12 @@ def test_a_form_tells_its_time_in_the_zone_of_its_version_and_option(
 @pytest.mark.parametrize(
     ("trigger", "fields"), [("manualTrigger", None), ("webhook", []), ("scheduleTrigger", None)]
 )
-def test_a_start_whose_fields_nobody_reads_asks_for_none(trigger: str, fields: list[Any] | None) -> None:
+def test_a_start_whose_fields_no_step_reads_has_no_fields(trigger: str, fields: list[Any] | None) -> None:
     """A webhook has an empty form, since it takes JSON all the same; other starts have none."""
     assert start_fields_of(trigger, set_to("See", a="fixed")) == fields
 
 
-def test_a_start_by_hand_asks_for_what_steps_read() -> None:
+def test_a_manual_start_has_the_fields_that_steps_read() -> None:
     """Asks only for fields that are read before a step replaces the items."""
     steps = (set_to("First", a="={{ $json.city }}"), set_to("Then", b="={{ $json.a }}"))
     assert start_fields_of("manualTrigger", *steps) == [("city", "text", False)]
@@ -176,7 +176,7 @@ def test_the_finding_of_a_foreign_start_names_the_fields_that_steps_read(
     assert words in messages[0] if words is not None else "Its steps read" not in messages[0]
 
 
-def test_files_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
+def test_files_that_steps_read_from_a_webhook_are_start_fields() -> None:
     """Asks for files by the names that steps, requests and scripts read, until a step makes files itself."""
     sheet = node("Sheet", "extractFromFile", 1, {"operation": "csv", "binaryPropertyName": "prices"})
     first = node("Pack", "if", 2.2, {"conditions": {}})

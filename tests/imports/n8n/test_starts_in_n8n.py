@@ -90,7 +90,7 @@ def test_a_run_begins_at_the_output_of_a_webhook_that_leads_to_most_steps() -> N
         ("webhook", {"multipleMethods": True, "httpMethod": "POST"}),
     ],
 )
-def test_a_connection_from_an_output_that_a_trigger_does_not_have_is_left_out(
+def test_a_connection_from_a_missing_output_of_a_trigger_is_omitted(
     trigger: str, parameters: Mapping[str, Any]
 ) -> None:
     """Begins at the only output of a trigger, and warns of connections from others.
@@ -108,7 +108,7 @@ def test_a_connection_from_an_output_that_a_trigger_does_not_have_is_left_out(
         assert not any("output for each" in message for message in messages)
 
 
-def test_a_start_that_answers_with_the_last_step_is_told() -> None:
+def test_a_webhook_that_answers_with_the_last_step_is_reported() -> None:
     """Says that nobody receives the answer of a webhook that answers when the last step is done."""
     for mode, is_told in (("lastNode", True), ("onReceived", False)):
         export = begun("webhook", node("Pass", "noOp", 1, {}))

@@ -71,7 +71,7 @@ async def test_the_reach_counts_the_steps_behind_the_proposed_start(service: Ser
     assert (unreached["level"], unreached["step"]) == ("warning", None)
 
 
-async def test_an_error_off_the_start_is_a_warning_and_does_not_count(service: Service) -> None:
+async def test_an_error_in_an_unreached_step_is_a_warning(service: Service) -> None:
     """Reports an unknown step as a warning where no run reaches it. It never counts as a step that runs."""
     nodes = [BEGIN, HOOK, passing("A"), passing("B"), node("Odd", "fluxCapacitor", 1, {})]
     aside = await verdict(service, connected(nodes, {"Begin": ["A"], "A": ["B"], "Hook": ["Odd"]}))
@@ -112,7 +112,7 @@ async def test_a_workflow_that_would_do_nothing_is_not_supported(
     assert (refused.status, list(refused.errors)) == (422, ["import_id"])
 
 
-def test_of_triggers_that_reach_as_much_the_one_the_steps_refer_to_is_proposed() -> None:
+def test_among_equal_triggers_the_one_that_steps_refer_to_is_proposed() -> None:
     """Prefers the trigger that steps refer to; otherwise a schedule comes before the others."""
     asks = code("Ask", "return [{json: {id: $('Hook').first().json.id}}]")
     nodes = [BEGIN, MORNING, HOOK, asks]
@@ -126,7 +126,7 @@ def test_of_triggers_that_reach_as_much_the_one_the_steps_refer_to_is_proposed()
 
 
 @pytest.mark.parametrize("triggers", [[BEGIN, HOOK], [HOOK, BEGIN]])
-def test_a_start_by_hand_is_proposed_behind_all_others(triggers: list[dict[str, Any]]) -> None:
+def test_a_manual_start_is_proposed_only_after_all_others(triggers: list[dict[str, Any]]) -> None:
     """Proposes what starts the workflow in n8n, and says so, whatever the order in the file."""
     read = read_value(connected([*triggers, passing("A")], {"Begin": ["A"], "Hook": ["A"]}))
     assert [trigger.name for trigger in read.plan.triggers] == ["Hook", "Begin"]
@@ -145,7 +145,7 @@ async def test_a_workflow_without_a_trigger_runs_by_hand_from_its_first_step(ser
     assert record["plan"]["edges"] == [{"from": "A", "port": "out:0", "to": "B"}]
 
 
-def test_a_mailbox_that_is_read_is_a_start() -> None:
+def test_a_mailbox_trigger_is_replaced_by_the_automations_start() -> None:
     """Replaces a mailbox trigger by the automation's own start."""
     read = read_value(connected([node("Mail", "emailReadImap", 2, {}), passing("A")], {"Mail": ["A"]}))
     assert [step.name for step in read.plan.steps] == ["A"]
@@ -155,7 +155,7 @@ def test_a_mailbox_that_is_read_is_a_start() -> None:
 @pytest.mark.parametrize(
     ("topic", "kind"), [("orders/paid", "event"), ("carts/update", "manual"), ("app/uninstalled", "manual")]
 )
-def test_an_event_that_stores_do_not_report_is_no_start_by_event(topic: str, kind: str) -> None:
+def test_an_event_that_stores_do_not_send_is_not_proposed(topic: str, kind: str) -> None:
     """Replaces a Shopify trigger whose topic a connected store does not send, with a finding."""
     trigger = node("Told", "shopifyTrigger", 1, {"topic": topic})
     read = read_value(connected([trigger, passing("A")], {"Told": ["A"]}))
@@ -195,7 +195,7 @@ WORKDAYS = {"cadence": "weekdays", "run_at": "09:00", "days": [1, 2, 3, 4, 5]}
         ({"field": "days", "triggerAtHour": "={{ 9 }}"}, {"cadence": "daily", "run_at": "09:00"}, False),
     ],
 )  # fmt: skip
-def test_a_schedule_is_proposed_by_what_it_is(
+def test_a_schedule_is_proposed_as_the_equal_or_nearest_cadence(
     rule: dict[str, Any], schedule: dict[str, Any], differs: bool
 ) -> None:
     """Proposes the cadence that equals the schedule, or the nearest one with a warning."""
@@ -216,7 +216,7 @@ def test_a_schedule_is_proposed_by_what_it_is(
         ("cron", {"triggerTimes": {"item": [{"mode": "everyX", "value": 24, "unit": "hours"}]}}, "daily"),
     ],
 )
-def test_an_older_schedule_is_proposed_by_what_it_is(
+def test_an_older_schedule_is_proposed_as_a_cadence(
     kind: str, parameters: dict[str, Any], cadence: str
 ) -> None:
     """Warns that an interval counted from when it was switched on has no time of day."""
@@ -237,7 +237,7 @@ def test_an_older_schedule_is_proposed_by_what_it_is(
         ("cron", {"triggerTimes": {"item": [{"mode": "custom"}]}}),
     ],
 )
-def test_an_empty_schedule_is_none(kind: str, parameters: dict[str, Any]) -> None:
+def test_an_empty_schedule_proposes_nothing(kind: str, parameters: dict[str, Any]) -> None:
     """Proposes no schedule and says that the trigger never starts."""
     read = read_value(connected([node("When", kind, 1, parameters), passing("A")], {"When": ["A"]}))
     assert shown_trigger(read.plan) is None
@@ -260,7 +260,7 @@ def test_an_ai_step_has_one_finding() -> None:
     assert ("Model", "secret_removed", "note") in findings
 
 
-def test_reads_that_send_data_are_said_once_a_workflow() -> None:
+def test_reads_that_send_data_have_one_finding_for_each_workflow() -> None:
     """Names the first three reading steps and the number of the others.
 
     Steps that no run reaches do not count.
@@ -350,7 +350,7 @@ SENT = {"url": "https://a.example/", "method": "POST", "sendBody": True}
         ("executeWorkflow", 1, {"workflowId": 12}, "It calls another workflow."),
     ],
 )  # fmt: skip
-def test_settings_that_come_to_nothing_are_told(
+def test_settings_that_make_a_step_fail_or_wait_are_reported(
     kind: str, version: float, parameters: dict[str, Any], words: str | None
 ) -> None:
     """Names settings that make a step fail or wait otherwise; others give no finding."""
@@ -386,7 +386,7 @@ _FIELD = {"assignments": {"assignments": [{"name": "a", "type": "string", "value
         ("set", 2, {"mode": "manual", "includeOtherFields": False}, None),
     ],
 )
-def test_settings_of_another_version_are_told(
+def test_settings_of_another_version_are_reported(
     kind: str, version: float | None, parameters: dict[str, Any], level: str | None
 ) -> None:
     """Warns of settings that a step's version ignores; no version is an error if versions differ."""
@@ -409,7 +409,7 @@ def test_settings_of_another_version_are_told(
         ("code", {"jsCode": "return items;", "functionCode": ""}, None),
     ],
 )
-def test_a_script_in_the_setting_of_another_step_is_told(
+def test_a_script_in_the_setting_of_another_step_is_reported(
     kind: str, parameters: dict[str, Any], words: str | None
 ) -> None:
     """Warns of code that the step does not read, and says if n8n's example runs in its place."""
@@ -419,7 +419,7 @@ def test_a_script_in_the_setting_of_another_step_is_told(
     assert len(messages) == (words is not None)
 
 
-def test_a_trigger_that_is_switched_off_starts_nothing() -> None:
+def test_a_disabled_trigger_starts_nothing() -> None:
     """Notes a disabled trigger, and says nothing about its connections."""
     export = connected(
         [BEGIN, {**MORNING, "disabled": True}, passing("A")], {"Begin": ["A"], "Every morning": ["A"]}
@@ -429,7 +429,7 @@ def test_a_trigger_that_is_switched_off_starts_nothing() -> None:
     assert [trigger.name for trigger in read.plan.triggers] == ["Begin"]
 
 
-def test_connections_of_a_kind_that_n8n_does_not_have_are_told() -> None:
+def test_connections_of_an_unknown_kind_are_reported() -> None:
     """Warns of connections that are no output; those of AI parts are an error."""
     export = chain(node("A", "noOp", 1, {}), node("B", "noOp", 1, {}))
     for kind, expected in (("error", ("warning", "parameter")), ("ai_tool", ("error", "ai_node"))):
@@ -442,7 +442,7 @@ def test_connections_of_a_kind_that_n8n_does_not_have_are_told() -> None:
     ("source", "step", "words"),
     [("A", "A", "lists them by “main”"), ("Gone", None, "comes from “Gone”, which is not there")],
 )
-def test_connections_of_an_unknown_form_are_told_at_their_step(
+def test_connections_of_an_unknown_form_are_reported_at_their_step(
     source: str, step: str | None, words: str
 ) -> None:
     """Warns of connections that are no lists by kind at the step they come from, unless it is not there."""
@@ -454,7 +454,7 @@ def test_connections_of_an_unknown_form_are_told_at_their_step(
     ]
 
 
-def test_a_connection_to_an_input_that_is_not_there_is_told() -> None:
+def test_a_connection_to_a_missing_input_is_reported() -> None:
     """Warns of a connection to an input beyond those of a step."""
     export = chain(node("Both", "merge", 3, {"mode": "append"}))
     for index, is_told in ((1, False), (2, True)):
@@ -466,7 +466,7 @@ def test_a_connection_to_an_input_that_is_not_there_is_told() -> None:
         )
 
 
-def test_many_unknown_options_are_read_at_once() -> None:
+def test_many_unknown_options_are_read_in_time() -> None:
     """Reads 10,000 options that are not known, each an error that is reported once, within seconds of CPU."""
     options = {f"unknown{number}": number for number in range(10_000)}
     began_at = time.process_time()
@@ -485,7 +485,7 @@ def test_many_unknown_options_are_read_at_once() -> None:
         ("n8n-nodes-base.executeCommand", "node_type", "Use a code step, or remove it."),
     ],
 )  # fmt: skip
-def test_a_type_that_cannot_run_says_what_takes_its_place(node_type: str, code: str, todo: str) -> None:
+def test_an_unsupported_type_names_its_replacement(node_type: str, code: str, todo: str) -> None:
     """Names the type as its owner spells it, and the step that does its work instead.
 
     See docs/design/imports-n8n.md#findings.

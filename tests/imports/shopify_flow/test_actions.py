@@ -15,7 +15,7 @@ from steward.steps.shopify_flow.types import FLOW_TYPES
 from tests.connectors.shopify.every_operation import OPERATIONS
 from tests.fakes.shopify.goods import Row
 from tests.fakes.shopify.store import ShopifyFake
-from tests.imports.shopify_flow.flow_service import FlowShop
+from tests.imports.shopify_flow.flow_shop import FlowShop
 from tests.imports.shopify_flow.flows import ADMIN, began, flow, task
 
 REQUEST = ADMIN + "admin_api_operation"
@@ -96,7 +96,7 @@ async def run_of(flow_shop: FlowShop, steps: list[tuple[str, dict[str, Any]]]) -
     return await flow_shop.told(automation, "ORDERS_CREATE", first)
 
 
-async def test_every_action_is_asked_for_at_once_and_made_once(flow_shop: FlowShop) -> None:
+async def test_all_actions_share_one_approval_and_are_made_once(flow_shop: FlowShop) -> None:
     """Shows all actions in one approval, makes nothing before it, and makes each exactly once after it.
 
     See docs/design/imports-shopify-flow.md#tasks and docs/design/security.md#promises.
@@ -185,7 +185,7 @@ def requests(objects: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str,
     }
 
 
-async def test_of_requests_only_changes_that_are_known_are_made(flow_shop: FlowShop) -> None:
+async def test_requests_become_only_supported_changes(flow_shop: FlowShop) -> None:
     """Turns every supported mutation into changes to approve; the request itself is never sent.
 
     See docs/design/imports-shopify-flow.md#tasks.
@@ -232,7 +232,7 @@ BLOBS: tuple[tuple[str, Any], ...] = (
 )
 
 
-def test_a_request_that_is_no_json_is_found_at_import() -> None:
+def test_request_arguments_that_are_not_json_are_errors_at_import() -> None:
     """Reports arguments that are not JSON, too deep, or name a field twice as a `parameter` error.
 
     See docs/design/imports-shopify-flow.md#tasks.
@@ -246,7 +246,7 @@ def test_a_request_that_is_no_json_is_found_at_import() -> None:
 
 
 @pytest.mark.parametrize(("name", "arguments"), BLOBS)
-def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, arguments: Any) -> None:
+def test_an_unsupported_mutation_is_an_error_at_import(name: str, arguments: Any) -> None:
     """Reports a mutation or argument that is not supported as a `parameter` error.
 
     See docs/design/imports-shopify-flow.md#tasks.

@@ -97,7 +97,7 @@ async def store_import(member: Member, value: Any, **more: Any) -> dict[str, Any
     return flow_import
 
 
-async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service) -> None:
+async def test_a_flow_is_stored_once_with_its_graph_and_findings(service: Service) -> None:
     """Returns the trigger, steps and edges; the same file again answers the import that there is.
 
     See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
@@ -145,7 +145,7 @@ async def test_a_schedule_is_proposed_with_its_zone(service: Service) -> None:
     assert flow_import["trigger"]["schedule"]["run_at"] == "06:00"
 
 
-async def test_content_that_is_no_flow_is_refused_at_its_field(service: Service) -> None:
+async def test_content_that_is_not_a_flow_is_refused_at_its_field(service: Service) -> None:
     """Refuses other content, and a flow sent as another source, with an error on `content`.
 
     See docs/design/api/conventions.md#requests and docs/design/api/imports.md#requests.
@@ -166,7 +166,7 @@ async def test_content_that_is_no_flow_is_refused_at_its_field(service: Service)
     assert (wrong.status, list(wrong.errors)) == (422, ["content"])
 
 
-async def test_half_a_character_is_refused_and_a_whole_one_kept(service: Service) -> None:
+async def test_half_a_surrogate_pair_is_refused_and_a_whole_one_stored(service: Service) -> None:
     """Refuses escapes of half a surrogate pair in the file or in the JSON within it; whole pairs are stored.
 
     See docs/design/api/conventions.md#requests.
@@ -195,7 +195,7 @@ async def test_half_a_character_is_refused_and_a_whole_one_kept(service: Service
     assert response.data["import"]["plan"]["steps"][0]["name"] == "\U0001f600"
 
 
-async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Service) -> None:
+async def test_scripts_and_liquid_are_compiled_when_a_flow_is_stored(service: Service) -> None:
     """Reports scripts and Liquid that do not compile as errors, and refuses to automate the flow.
 
     See docs/design/imports-n8n.md#safety.
@@ -218,7 +218,7 @@ async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Servi
     assert [each_issue for each_issue in fine["issues"] if each_issue["level"] == "error"] == []
 
 
-async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
+async def test_no_secret_of_a_flow_is_stored(service: Service) -> None:
     """Removes the secret from the response and from the stored rows.
 
     See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows.

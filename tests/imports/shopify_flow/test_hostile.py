@@ -13,7 +13,7 @@ import pytest
 from steward.imports.shopify_flow.read import read_value
 from steward.model.run import RunStatus
 from steward.steps.shopify_flow.hydrate import with_reads
-from tests.imports.shopify_flow.flow_service import FlowShop
+from tests.imports.shopify_flow.flow_shop import FlowShop
 from tests.imports.shopify_flow.flows import ADMIN, began, code, condition, flow, http, task
 
 KEY = "shpat_0123456789abcdef0123456789abcdef"
@@ -35,7 +35,7 @@ def test_a_key_in_a_step_of_another_shape_is_removed_too(step: dict[str, Any]) -
     assert "secret_removed" in [finding.code for finding in whole.findings]
 
 
-def test_a_key_beside_the_flow_is_removed_whatever_its_place_is_called() -> None:
+def test_keys_outside_the_flow_are_removed_under_any_name() -> None:
     """Removes keys outside the flow, also under names with dots. See docs/design/imports-n8n.md#safety."""
     whole = read_value(
         {**flow(began(), http(2)), "root.steps": {"a": {"password": KEY}, "9": {"token": KEY}}}
@@ -45,7 +45,7 @@ def test_a_key_beside_the_flow_is_removed_whatever_its_place_is_called() -> None
 
 
 @pytest.mark.parametrize("depth", [150, 151, 900])
-def test_a_setting_nested_within_its_own_text_is_read_so_deep_and_no_deeper(depth: int) -> None:
+def test_settings_nested_in_texts_are_read_up_to_a_depth(depth: int) -> None:
     """Reads a setting nested up to 150 levels, and takes anything deeper for text.
 
     See docs/design/imports-n8n.md#safety.
@@ -57,7 +57,7 @@ def test_a_setting_nested_within_its_own_text_is_read_so_deep_and_no_deeper(dept
     assert isinstance(step.config["tags"], str) is (depth > 150)
 
 
-def test_blanks_behind_a_condition_hold_nothing_up() -> None:
+def test_many_trailing_blanks_of_a_condition_are_read_in_time() -> None:
     """Reads conditions with 450,000 trailing blanks within 5 s of CPU time.
 
     See docs/design/imports-n8n.md#safety.
@@ -68,7 +68,7 @@ def test_blanks_behind_a_condition_hold_nothing_up() -> None:
     assert time.process_time() - began_at < 5
 
 
-def test_a_step_named_as_an_object_hides_it_from_no_other() -> None:
+def test_a_step_named_like_an_object_does_not_hide_it() -> None:
     """Gives the step no alias, so that the order is still read for the condition.
 
     See docs/design/imports-shopify-flow.md#environment.
@@ -93,7 +93,7 @@ def test_two_steps_never_share_a_variable() -> None:
     assert len(set(names)) == len(names), names
 
 
-async def test_a_text_of_the_store_puts_no_field_into_a_request(flow_shop: FlowShop) -> None:
+async def test_a_text_of_the_store_cannot_add_a_field_to_a_request(flow_shop: FlowShop) -> None:
     """Fails the run when a text of the store would add a field to the request, and changes nothing.
 
     See docs/design/security.md#imported-workflows.
@@ -109,7 +109,7 @@ async def test_a_text_of_the_store_puts_no_field_into_a_request(flow_shop: FlowS
 
 
 @pytest.mark.parametrize("quantity", ["--5", "²"])
-async def test_a_quantity_that_is_none_fails_in_words(flow_shop: FlowShop, quantity: str) -> None:
+async def test_an_invalid_quantity_fails_with_a_message(flow_shop: FlowShop, quantity: str) -> None:
     """Fails the run with a plain message when the quantity is not a whole number.
 
     See docs/design/imports-shopify-flow.md#tasks.
@@ -124,7 +124,7 @@ async def test_a_quantity_that_is_none_fails_in_words(flow_shop: FlowShop, quant
     assert run.message == "The quantity of this step is not a whole number.", run
 
 
-async def test_headers_that_data_makes_no_headers_fail_in_words(flow_shop: FlowShop) -> None:
+async def test_headers_made_invalid_by_data_fail_with_a_message(flow_shop: FlowShop) -> None:
     """Fails the run with a plain message when the headers are not pairs of name and value.
 
     See docs/design/imports-shopify-flow.md#tasks.
@@ -137,7 +137,7 @@ async def test_headers_that_data_makes_no_headers_fail_in_words(flow_shop: FlowS
 
 
 @pytest.mark.parametrize("body", ['{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}'])
-async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(flow_shop: FlowShop, body: str) -> None:
+async def test_a_response_that_cannot_be_stored_as_json_is_text(flow_shop: FlowShop, body: str) -> None:
     """Reads the body as text when its JSON holds infinity, NaN or half a surrogate pair.
 
     See docs/design/imports-n8n.md#http-steps and docs/design/imports-shopify-flow.md#tasks.

@@ -74,7 +74,7 @@ def fields_of(text: str) -> set[str]:
         ("{{ order.name", "order.name"),
     ],
 )
-def test_a_text_is_asked_for_what_it_shows(text: str, paths: str) -> None:
+def test_the_paths_that_a_text_reads_are_found(text: str, paths: str) -> None:
     """Follows names that a text assigns back to the fields they hold.
 
     See docs/design/imports-shopify-flow.md#reading-objects and docs/design/imports-shopify-flow.md#liquid.
@@ -82,7 +82,7 @@ def test_a_text_is_asked_for_what_it_shows(text: str, paths: str) -> None:
     assert fields_of(text) == set(paths.split())
 
 
-def test_names_are_followed_so_far_and_no_further() -> None:
+def test_assigned_names_are_resolved_up_to_a_limit() -> None:
     """Follows names to 64 paths and raises TooManyMeanings beyond that, so that reading stays quick.
 
     See docs/design/imports-n8n.md#safety.
@@ -118,7 +118,7 @@ def roots_of(plan: Plan) -> dict[str, tuple[str, ...]]:
     return {variable.root: variable.paths for variable in plan.variables}
 
 
-def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object() -> None:
+def test_the_paths_of_all_steps_become_one_query_for_each_object() -> None:
     """Reads the paths of all steps with one query for each root object, with patched metafields.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
@@ -184,14 +184,14 @@ AMOUNT = "order.totalPriceSet.shopMoney.amount"
         ("{% for l in order.lineItems %}{% if l.quantity == 1 %}x{% endif %}{% endfor %}", 0),
     ],
 )
-def test_an_amount_compared_with_a_number_by_its_equality_is_an_error(text: str, found: int) -> None:
+def test_comparing_an_amount_with_a_number_for_equality_is_an_error(text: str, found: int) -> None:
     """Reports at import what a run would fail with. See docs/design/imports-shopify-flow.md#liquid."""
     listed_errors = errors(flow(began(), http(2, body=text)))
     assert [error.code for error in listed_errors] == ["expression_feature"] * found
     assert all(f"“{AMOUNT}” with a number" in error.message for error in listed_errors)
 
 
-def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
+def test_a_path_missing_from_the_schema_names_step_and_path() -> None:
     """Names the step and the path in a `parameter` error.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
@@ -210,7 +210,7 @@ def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
         ("{{ getOrderData1.name }}", "parameter"),
     ],
 )
-def test_names_that_are_not_there_are_errors(body: str, code_: str) -> None:
+def test_unknown_names_are_errors(body: str, code_: str) -> None:
     """Reports unknown objects, variables out of scope and secrets as errors of the step that reads them.
 
     See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#environment.
@@ -234,7 +234,7 @@ def test_names_that_are_not_there_are_errors(body: str, code_: str) -> None:
         ("runCode.rows.title", False),
     ],
 )
-def test_a_field_that_the_types_of_an_output_do_not_name_is_an_error(path: str, is_there: bool) -> None:
+def test_a_field_missing_from_an_output_type_is_an_error(path: str, is_there: bool) -> None:
     """Reports a field that the output's types do not name, because it would silently be empty.
 
     See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#tasks.
@@ -293,7 +293,7 @@ def test_fetched_objects_have_the_fields_later_steps_read() -> None:
     assert (fetch.config["maximum"], fetch.config["sort"]) == (7, "CREATED_AT")
 
 
-def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:
+def test_reading_outputs_from_before_a_wait_or_of_later_steps_is_an_error() -> None:
     """Reports a value from before a wait or of a later step as an error; the store's data is read again.
 
     See docs/design/imports-shopify-flow.md#reading-objects.

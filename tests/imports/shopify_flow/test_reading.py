@@ -53,7 +53,7 @@ def words_of(value: Any) -> str:
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
-def test_a_checksum_is_of_the_bytes_but_for_a_line_break_at_the_end(ending: str) -> None:
+def test_a_checksum_covers_the_bytes_without_a_final_line_break(ending: str) -> None:
     """Verifies the checksum over the file's bytes without a line break at the end.
 
     See docs/design/imports-shopify-flow.md#file.
@@ -65,7 +65,7 @@ def test_a_checksum_is_of_the_bytes_but_for_a_line_break_at_the_end(ending: str)
 
 
 @pytest.mark.parametrize("change", ["bare", "other", "object", "blank"])
-def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
+def test_a_flow_with_a_wrong_checksum_is_read_with_a_warning(change: str) -> None:
     """Reads the flow with a `checksum_mismatch` warning when the checksum is wrong or missing.
 
     See docs/design/imports-shopify-flow.md#file.
@@ -89,7 +89,7 @@ def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
     "value",
     [None, 3, [], {}, {"root": []}, {"root": {"steps": {}}}, flow(), flow(http(2)), flow(began())],
 )
-def test_content_that_is_no_flow_is_refused(value: Any) -> None:
+def test_content_that_is_not_a_flow_is_refused(value: Any) -> None:
     """Raises Unreadable unless there are exactly one trigger and at least one step.
 
     See docs/design/imports-shopify-flow.md#file.
@@ -100,7 +100,7 @@ def test_content_that_is_no_flow_is_refused(value: Any) -> None:
         assert refused.value.message.endswith(".")
 
 
-def test_a_thousand_steps_and_ten_thousand_links_are_read_and_no_more() -> None:
+def test_steps_and_links_of_a_flow_are_limited() -> None:
     """Reads 1,000 steps and 10,000 links, and refuses one more of either.
 
     See docs/design/imports-n8n.md#safety.
@@ -117,7 +117,7 @@ def test_a_thousand_steps_and_ten_thousand_links_are_read_and_no_more() -> None:
         read_value(flow(began(), http(2), links=[*links, links[0]]))
 
 
-def test_steps_are_named_by_label_or_own_name_and_their_variables_as_the_origin_does() -> None:
+def test_steps_and_variables_are_named_as_in_shopify_flow() -> None:
     """Names steps by their own name, and variables by the step's type or name, as Shopify Flow does.
 
     See docs/design/imports-shopify-flow.md#names-of-steps.
@@ -148,7 +148,7 @@ def test_steps_are_named_by_label_or_own_name_and_their_variables_as_the_origin_
     assert plan.triggers[0].name == "Order created"
 
 
-def test_all_ports_lead_on_and_others_are_errors() -> None:
+def test_unknown_ports_are_errors() -> None:
     """Reads the ports of conditions and loops; an unknown port or step is a `parameter` error.
 
     See docs/design/imports-shopify-flow.md#file and docs/design/imports-n8n.md#plan.
@@ -174,13 +174,13 @@ def test_all_ports_lead_on_and_others_are_errors() -> None:
     assert ("Check if condition is met", "parameter") in findings_of(value, FindingLevel.ERROR)
 
 
-def test_unreachable_steps_are_kept_and_marked() -> None:
+def test_unreachable_steps_stay_and_are_marked() -> None:
     """Keeps a step that no trigger reaches, marked as not reachable. See docs/design/imports-n8n.md#plan."""
     plan = read_value(flow(began(), http(2), task(3, "app::x::y"), links=[(1, "output", 2)])).plan
     assert [step.origin.reachable for step in plan.steps if step.origin] == [True, False]
 
 
-def test_a_circle_is_an_error() -> None:
+def test_a_cycle_is_an_error() -> None:
     """Reports a circle as an error, since no flow of Shopify has one.
 
     See docs/design/imports-shopify-flow.md#file.
@@ -190,7 +190,7 @@ def test_a_circle_is_an_error() -> None:
     assert ("Send HTTP request", "parameter") in findings_of(flow(*steps, links=links), FindingLevel.ERROR)
 
 
-def test_unknown_tasks_settings_and_versions_are_found_and_never_guessed() -> None:
+def test_unknown_tasks_settings_and_versions_are_errors() -> None:
     """Reports unknown tasks, settings and versions as errors of their steps.
 
     See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#tasks.
@@ -278,7 +278,7 @@ def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
     )
 
 
-def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
+def test_a_condition_keeps_types_and_resolves_items_to_their_lists() -> None:
     """Keeps the types of values and resolves a list item's fields to paths of the list.
 
     See docs/design/imports-shopify-flow.md#conditions and
@@ -324,7 +324,7 @@ def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
         json.dumps({"operation_type": "Guess", "lhs": {}}),
     ],
 )
-def test_a_condition_that_is_not_known_is_an_error_and_nothing_is_guessed(text: str) -> None:
+def test_an_unreadable_condition_is_an_error(text: str) -> None:
     """Reports a condition that cannot be read as a `parameter` error of its step.
 
     See docs/design/imports-shopify-flow.md#conditions.
@@ -341,7 +341,7 @@ def test_a_condition_that_is_not_known_is_an_error_and_nothing_is_guessed(text: 
     ]
 
 
-def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
+def test_the_number_and_depth_of_conditions_are_limited() -> None:
     """Reads 1,000 conditions as one flat list and refuses 1,001.
 
     In JSON it reads 100 nested conditions, and refuses more. See docs/design/imports-n8n.md#safety.
@@ -396,7 +396,7 @@ def test_an_id_is_one_text_however_the_file_spells_it(file_id: Any) -> None:
     assert step.config["tags"][0] == "A"  # type: ignore[index]
 
 
-def test_a_value_beside_the_object_is_read_of_the_object() -> None:
+def test_a_value_beside_the_object_is_read_from_the_object() -> None:
     """Reads `orderRiskLevel`, which Shopify Flow provides beside the order, from the order.
 
     See docs/design/imports-shopify-flow.md#environment.
@@ -419,7 +419,7 @@ def test_a_value_beside_the_object_is_read_of_the_object() -> None:
 @pytest.mark.parametrize(
     ("of", "is_readable"), [("Customer", True), ("CUSTOMER", True), ("DRAFT_ORDER", False), ("Order", False)]
 )
-def test_a_metafield_is_a_field_of_its_type_alone(of: str, is_readable: bool) -> None:
+def test_a_metafield_is_a_field_only_of_its_type(of: str, is_readable: bool) -> None:
     """Reads a metafield only on its own type, however the file spells the type and arguments.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
@@ -459,7 +459,7 @@ def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config:
         assert (errors, whole.plan.steps[0].config) == ([], config)
 
 
-def test_texts_are_as_long_as_they_may_be_and_no_longer() -> None:
+def test_the_length_of_texts_is_limited() -> None:
     """Accepts texts of 512 KiB and templates of 64 KiB, and reports one character more as an error.
 
     See docs/design/imports-n8n.md#safety.
@@ -526,7 +526,7 @@ def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
     ]
 
 
-def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
+def test_a_url_that_contains_a_secret_is_removed() -> None:
     """Removes an address that contains a secret and reports a `credential` error.
 
     See docs/design/imports-n8n.md#http-steps and docs/design/imports-n8n.md#safety.
@@ -539,7 +539,7 @@ def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
     ]
 
 
-def test_a_signature_without_its_key_is_none() -> None:
+def test_a_signature_without_its_key_is_an_error() -> None:
     """Reports a `credential` error, because nothing may be sent with a signature that lacks its key.
 
     See docs/design/imports-n8n.md#rules and docs/design/imports-n8n.md#safety.

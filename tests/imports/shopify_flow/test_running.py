@@ -14,7 +14,7 @@ import pytest
 from steward.model.change import Outcome
 from steward.model.run import TERMINAL, Run, RunStatus
 from tests.crash.killing import ROUNDS, Killer, ProcessKilled, bury, watching
-from tests.imports.shopify_flow.flow_service import FlowShop
+from tests.imports.shopify_flow.flow_shop import FlowShop
 from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, code, condition, flow, foreach, http, task
 
 SCRIPT = "export default function main(input) { return { big: input.order.lineItems.length > 2 }; }"
@@ -37,7 +37,7 @@ def in_loop(*more: Any) -> dict[str, Any]:
     return flow(*steps, *more, links=[(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)])
 
 
-async def test_the_object_of_an_event_is_read_and_one_branch_goes_away(anywhere: FlowShop) -> None:
+async def test_the_object_of_an_event_is_read_and_one_branch_followed(anywhere: FlowShop) -> None:
     """Reads the event's order and follows the matching branch of the condition alone.
 
     See docs/design/imports-shopify-flow.md#conditions and docs/design/imports-shopify-flow.md#environment.
@@ -62,7 +62,7 @@ async def test_the_object_of_an_event_is_read_and_one_branch_goes_away(anywhere:
     assert sent(anywhere)[1:] == ["Mug+Pot+Lid is poor"]
 
 
-async def test_all_of_a_for_each_is_asked_for_at_once(flow_shop: FlowShop) -> None:
+async def test_all_changes_of_a_for_each_share_one_approval(flow_shop: FlowShop) -> None:
     """Shows the changes of all elements in one approval.
 
     A declined change stops no other element.
@@ -83,7 +83,7 @@ async def test_all_of_a_for_each_is_asked_for_at_once(flow_shop: FlowShop) -> No
     assert sent(flow_shop) == ["Mug", "Lid", "end"]
 
 
-async def test_steps_behind_a_change_ask_in_a_second_approval(
+async def test_steps_after_a_change_ask_in_a_second_approval(
     flow_shop: FlowShop,
 ) -> None:
     """A step behind a declined change is skipped; one behind an approved change asks in a second approval.
@@ -107,7 +107,7 @@ async def test_steps_behind_a_change_ask_in_a_second_approval(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_an_address_put_together_from_data_fails_in_words(flow_shop: FlowShop, method: str) -> None:
+async def test_an_invalid_url_from_data_fails_with_a_message(flow_shop: FlowShop, method: str) -> None:
     """Fails the run with a plain message when data make the address invalid.
 
     See docs/design/imports-n8n.md#http-steps.
@@ -126,7 +126,7 @@ async def test_an_address_put_together_from_data_fails_in_words(flow_shop: FlowS
 
 
 @pytest.mark.parametrize(("days", "status"), [(90, RunStatus.RUNNING), (91, RunStatus.FAILED)])
-async def test_a_wait_worked_out_is_ninety_days_at_most(
+async def test_a_computed_wait_has_at_most_ninety_days(
     flow_shop: FlowShop, days: int, status: RunStatus
 ) -> None:
     """Waits up to 90 days; a computed wait of 91 days fails the run.
@@ -217,7 +217,7 @@ async def test_a_killed_for_each_changes_each_thing_once(flow_shop: FlowShop) ->
         assert (len(rows), len(set(rows))) == (6, 6), (killer.kills, rows)
 
 
-async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(flow_shop: FlowShop) -> None:
+async def test_a_test_run_reads_the_newest_order_and_sends_nothing(flow_shop: FlowShop) -> None:
     """Reads the newest order, skips what depends on an answer, refuses every send and changes nothing.
 
     A live run by hand fails and says that the store's event has to start it.
@@ -255,7 +255,7 @@ async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(flow_shop:
     assert "Let the store's event start it" in str(live.message)
 
 
-async def test_a_later_step_reads_what_a_request_was_answered(flow_shop: FlowShop) -> None:
+async def test_a_later_step_reads_the_response_to_a_request(flow_shop: FlowShop) -> None:
     """Reads status and body of the answer, also of a server error that the step ignores.
 
     See docs/design/imports-n8n.md#answers and docs/design/imports-shopify-flow.md#execution.

@@ -6,7 +6,7 @@ from typing import Any
 from steward.model.change import Outcome
 from steward.model.run import Run, RunStatus
 from tests.fakes.shopify.goods import Row
-from tests.imports.shopify_flow.flow_service import FlowShop
+from tests.imports.shopify_flow.flow_shop import FlowShop
 from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, code, condition, flow, foreach, task
 
 ORDER_ID = {"value": "{{ order.id }}", "default_value": "order.id"}
@@ -69,7 +69,7 @@ async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(
     assert (small.status, order["tags"]) == (RunStatus.SUCCEEDED, [])
 
 
-async def test_a_risky_order_is_held_until_it_is_looked_at(flow_shop: FlowShop) -> None:
+async def test_a_risky_order_is_put_on_hold(flow_shop: FlowShop) -> None:
     """Holds an order whose risk is high, and leaves an order without a risk alone."""
     value = flow(
         began("order_risk_analyzed"),
@@ -215,7 +215,7 @@ async def test_later_steps_use_the_output_of_code(flow_shop: FlowShop) -> None:
     assert [row["value"] for row in flow_shop.store.of("Metafield")] == ["6"]
 
 
-async def test_both_branches_of_conditions_lead_on(flow_shop: FlowShop) -> None:
+async def test_both_branches_of_conditions_are_followed(flow_shop: FlowShop) -> None:
     """Cancels, captures or tags an order as two conditions decide."""
     value = flow(
         began("order_risk_analyzed"),
@@ -245,7 +245,7 @@ async def test_both_branches_of_conditions_lead_on(flow_shop: FlowShop) -> None:
         assert (len(flow_shop.store.applied()), seen) == (write_count + 1, actual)
 
 
-async def test_a_test_run_shows_all_of_it_and_changes_nothing(flow_shop: FlowShop) -> None:
+async def test_a_test_run_shows_all_changes_and_makes_none(flow_shop: FlowShop) -> None:
     """Shows every change as refused in a test run and changes nothing.
 
     See docs/design/runs.md#test-runs and docs/design/security.md#promises.

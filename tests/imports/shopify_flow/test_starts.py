@@ -55,7 +55,7 @@ def test_a_rule_that_a_cadence_equals(rule: str, schedule: dict[str, Any]) -> No
     assert cadence(rule) == schedule
 
 
-def test_hours_are_cadences_on_the_hour() -> None:
+def test_hourly_rules_must_begin_at_the_hours_of_a_cadence() -> None:
     """Proposes hourly cadences only for rules that begin on the hours of the cadence.
 
     See docs/design/imports-n8n.md#triggers-and-schedules.
@@ -113,7 +113,7 @@ def test_a_rule_without_an_equal_cadence_names_the_nearest(rule: str) -> None:
         f'["{NEW_YORK}\\nRRULE:FREQ=DAILY", "{NEW_YORK}\\nRRULE:FREQ=WEEKLY"]',
     ],
 )
-def test_a_recurrence_that_cannot_be_read_is_no_cadence(text: str) -> None:
+def test_an_unreadable_recurrence_has_no_cadence(text: str) -> None:
     """Reads no schedule from several rules, none or any other text.
 
     See docs/design/imports-n8n.md#triggers-and-schedules.

@@ -34,7 +34,7 @@ PLAN = Plan(
 )
 
 
-def test_objects_are_read_after_the_trigger_and_after_each_wait_and_by_no_step_of_another_name() -> None:
+def test_objects_are_read_after_the_trigger_and_after_each_wait() -> None:
     """Adds a reading step after the trigger and one after each wait, with names of their own.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
@@ -64,7 +64,7 @@ def test_objects_are_read_after_the_trigger_and_after_each_wait_and_by_no_step_o
     assert plan.step("Get").config["own"] == 1
 
 
-def test_a_flow_that_looks_at_nothing_is_left_as_it_is() -> None:
+def test_a_flow_that_reads_no_objects_stays_unchanged() -> None:
     """Leaves a flow unchanged that reads no objects.
 
     See docs/design/imports-shopify-flow.md#reading-objects.

@@ -124,7 +124,7 @@ def test_steps_that_do_not_follow_a_held_step_run(
 
 
 @given(flows())
-def test_each_execution_has_a_number_of_its_own(random_plan: tuple[Plan, dict[str, Outputs]]) -> None:
+def test_each_execution_has_a_unique_iteration(random_plan: tuple[Plan, dict[str, Outputs]]) -> None:
     """Gives each execution its own iteration number, which begins with those of the enclosing loops.
 
     See docs/design/api/runs.md#step.

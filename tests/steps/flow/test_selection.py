@@ -36,7 +36,7 @@ ORDER = {
 }
 
 
-def test_a_selection_cuts_the_environment() -> None:
+def test_a_selection_picks_fields_of_the_environment() -> None:
     """Selects the same fields of each element of a list; missing fields are null.
 
     See docs/design/imports-shopify-flow.md#tasks.
@@ -95,7 +95,7 @@ def test_a_selection_has_its_limits(fields: int, levels: int) -> None:
 
 
 @given(st.text(alphabet='{}[]:!ab "#\n,query type', max_size=60))
-def test_no_text_breaks_the_readers(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     """Parses any text or refuses it with a message.
 
     See docs/design/imports-n8n.md#rules.
@@ -117,7 +117,7 @@ SCHEMA = read_schema(
 )
 
 
-def test_an_output_is_made_to_fit() -> None:
+def test_an_output_is_converted_to_its_schema() -> None:
     """Converts the output of a script to its schema.
 
     See docs/design/imports-shopify-flow.md#tasks.
@@ -159,7 +159,7 @@ def test_an_invalid_schema_is_refused(text: str) -> None:
      ("order.lines.first.title", "A"), ("order.lines.last.tags", []), ("order.customer.id", None),
      ("order.name.size", 2), ("nope.a", None), ("order.lines.tags.size", 3)],
 )  # fmt: skip
-def test_a_path_through_lists_is_that_of_each_element(path: str, expected: JsonValue) -> None:
+def test_a_path_through_lists_collects_from_each_element(path: str, expected: JsonValue) -> None:
     """Collects the value of each element along a path through lists.
 
     See docs/design/imports-shopify-flow.md#liquid.
@@ -167,7 +167,7 @@ def test_a_path_through_lists_is_that_of_each_element(path: str, expected: JsonV
     assert follow({"order": ORDER}, path) == expected
 
 
-async def test_paths_here_and_in_liquid_lead_to_the_same() -> None:
+async def test_paths_give_the_same_values_as_in_liquid() -> None:
     """Follows paths in conditions and lists as Liquid texts do.
 
     See docs/design/imports-shopify-flow.md#liquid.

@@ -104,7 +104,7 @@ async def test_replaced_built_ins_do_not_change_the_answer(children: SandboxPool
 WALK = (FOLDER / "walk.js").read_text("utf-8").partition("\n")[2].strip()
 
 
-async def test_no_object_an_expression_reaches_outlasts_it_unfrozen(children: SandboxPool) -> None:
+async def test_all_shared_objects_that_expressions_reach_are_frozen(children: SandboxPool) -> None:
     """Shows an expression's changes to no other parameter, item or later step."""
     evaluator = Evaluator(children, *OWNER)
     two = ExpressionContext(
@@ -207,7 +207,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", list(LIES))
-async def test_an_answer_that_is_not_to_the_point_is_refused(lie: str, tmp_path: Path) -> None:
+async def test_an_invalid_answer_of_a_process_is_refused(lie: str, tmp_path: Path) -> None:
     """Stops with `code_crashed` unless one frame with the message's nonce arrives, and nothing after it."""
     text = LYING + f"    {LIES[lie]}\n"
     process = await ChildProcess.start([sys.executable, "-I", "-S", "-c", text], str(tmp_path))
@@ -219,7 +219,7 @@ async def test_an_answer_that_is_not_to_the_point_is_refused(lie: str, tmp_path:
         await process.end()
 
 
-async def test_the_longest_frame_is_read_and_an_honest_process_continues(tmp_path: Path) -> None:
+async def test_the_longest_frame_is_read_and_the_process_continues(tmp_path: Path) -> None:
     """Reads a frame of exactly FRAME_BYTES, twice."""
     text = LYING + f"    say(nonce, b'+', b''); say(nonce, b'=', b'x' * {FRAME_BYTES})\n"
     process = await ChildProcess.start([sys.executable, "-I", "-S", "-c", text], str(tmp_path))
@@ -232,9 +232,7 @@ async def test_the_longest_frame_is_read_and_an_honest_process_continues(tmp_pat
 
 
 @pytest.mark.parametrize("kind", [JAVASCRIPT, LIQUID])
-async def test_a_child_that_spoke_unasked_is_ended_and_its_run_gets_another(
-    children: SandboxPool, kind: str
-) -> None:
+async def test_a_child_that_writes_without_a_message_is_replaced(children: SandboxPool, kind: str) -> None:
     """Ends a child that wrote without a message, because its bytes could be read as the next answer."""
     request_body, payload = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
     answer = await children.send(OWNER, kind, request_body, payload, 5.0)

@@ -14,7 +14,7 @@ from tests.templates.stage import product, variant
 _SHARED = {"stock_target": "3", "stock_managed_by_parent": True, "stock": 4}
 
 
-def test_products_come_back_from_the_journal_as_they_were() -> None:
+def test_products_are_restored_from_the_journal() -> None:
     """Restores products from the journal, except for descriptions and images.
 
     See docs/design/runs.md#execution.
@@ -30,7 +30,7 @@ def test_products_come_back_from_the_journal_as_they_were() -> None:
             assert getattr(now, name) == getattr(was, name), name
 
 
-def test_variants_come_back_from_the_journal_as_they_were() -> None:
+def test_variants_are_restored_from_the_journal() -> None:
     """Restores variants from the journal.
 
     See docs/design/runs.md#execution.
@@ -39,7 +39,7 @@ def test_variants_come_back_from_the_journal_as_they_were() -> None:
     assert list(VariantTable.from_json(json.loads(json.dumps(VariantTable(variants).json)))) == variants
 
 
-def test_five_thousand_products_stay_far_below_the_bound() -> None:
+def test_five_thousand_products_fit_into_the_journal() -> None:
     """Stores a product with three variants in under 1 KB; the journal's limit is 8 MiB."""
     each_product = product(
         *(variant(f"31337/{n}", f"TEA-EARL-GREY-{n:03}") for n in range(3)), tags=("tea", "black")
@@ -58,7 +58,7 @@ def test_the_stock_of_a_product_is_the_sum_over_its_variants() -> None:
 @pytest.mark.parametrize(
     "odd", [variant("3/2", tracked=False, stock=None), variant("3/2", backorders_allowed=True, stock=0)]
 )
-def test_one_untracked_or_back_orderable_variant_decides_nothing(odd: object) -> None:
+def test_an_untracked_or_back_orderable_variant_leaves_the_stock_unknown(odd: object) -> None:
     """Returns None if a variant is untracked or can be back-ordered.
 
     See docs/design/templates.md#e8-untracked-stock.
@@ -76,7 +76,7 @@ def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
     assert next((unit.id, unit.label, unit.stock) for unit in units_of(whole)) == ("3", "Tea 3", 4)
 
 
-def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:
+def test_a_variable_product_without_variations_has_no_stock() -> None:
     """Returns None for a variable product without variations, which is thus not sold out.
 
     See docs/design/templates.md#e9-variants.
@@ -98,7 +98,7 @@ def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:
         ({"tags_any": ["tea"], "types": ["Cups"]}, False),
     ],
 )
-def test_the_filter_of_products_holds_all_its_parts(query: dict[str, object], is_wanted: bool) -> None:
+def test_a_product_filter_requires_all_its_conditions(query: dict[str, object], is_wanted: bool) -> None:
     """Requires all conditions of the filter, ignoring case and outer white space.
 
     See docs/design/templates.md#shared-definitions.

@@ -37,14 +37,14 @@ def _of(size: int) -> list[list[Item]]:
     return [[item]]
 
 
-def test_one_execution_may_give_so_much() -> None:
+def test_the_output_of_an_execution_has_a_size_limit() -> None:
     """Accepts 8 MiB of JSON from one execution."""
     MemoryBudget().reserve(_of(STEP_BYTES))
     with pytest.raises(MemoryBudgetExceeded):
         MemoryBudget().reserve(_of(STEP_BYTES + 1))
 
 
-def test_all_executions_of_a_run_may_hold_so_much() -> None:
+def test_the_outputs_of_a_run_have_a_size_limit() -> None:
     """Accepts 64 MiB from all executions of a run, including those of a called workflow."""
     room = MemoryBudget()
     whole = _of(STEP_BYTES)
@@ -63,7 +63,7 @@ def test_all_executions_of_a_run_may_hold_so_much() -> None:
         half.for_sub_workflow().reserve(_of(100))
 
 
-def test_values_shared_by_many_places_count_in_each() -> None:
+def test_shared_values_count_in_each_place() -> None:
     """Counts a shared value once for each place, as its JSON would."""
     shared = {"text": "x" * 1000}
     assert json_size([shared] * 1000) > 1_000_000
@@ -91,7 +91,7 @@ async def _stops(evaluator: Evaluator, text: str) -> str | None:
     return None
 
 
-async def test_an_answer_of_a_script_may_be_so_long(evaluator: Evaluator) -> None:
+async def test_the_result_of_a_script_has_a_size_limit(evaluator: Evaluator) -> None:
     """Returns a script's result of 8 MiB of JSON; one byte more gives `code_memory`."""
     around = len('{"items":[{"json":{"a":""},"paired":null}],"lines":[]}')
     longest = MESSAGE_BYTES - around
@@ -103,7 +103,7 @@ async def test_an_answer_of_a_script_may_be_so_long(evaluator: Evaluator) -> Non
     assert await _stops(evaluator, "return { a: 1 }") is None
 
 
-async def test_a_script_may_take_so_much_memory(evaluator: Evaluator) -> None:
+async def test_the_memory_of_a_script_is_limited(evaluator: Evaluator) -> None:
     """Limits a script to 128 MiB, of which the engine uses about 4; the next script has all of it again."""
     holds = "const held = new Uint8Array({}); held.fill(1); return {{ a: held.length }}"
     for _ in range(2):
