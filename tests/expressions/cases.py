@@ -61,16 +61,16 @@ def _steps_of(case: Mapping[str, Json]) -> Iterator[RecordedStep]:
         for edge in port or []
     }
     executed = [name for name, run in case["order"] if run == 0]
-    seen = {name: _seen(case["expected"].get(name), nodes[name]) for name in executed}
+    views = {name: _view_of(case["expected"].get(name), nodes[name]) for name in executed}
     for name in executed:
         source = sources.get(name)
-        if source is None or source not in seen or not seen[source].runs[0]:
+        if source is None or source not in views or not views[source].runs[0]:
             continue
-        items = seen[source].runs[0][0]
+        items = views[source].runs[0][0]
         recorded = case["expected"].get(name)
         outputs = recorded[0] if recorded else None
         before = {
-            other: view for other, view in seen.items() if other == "Start" or other in sources.values()
+            other: view for other, view in views.items() if other == "Start" or other in sources.values()
         }
         yield RecordedStep(
             case["name"],
@@ -83,7 +83,7 @@ def _steps_of(case: Mapping[str, Json]) -> Iterator[RecordedStep]:
         )
 
 
-def _seen(recorded: Json, node: Mapping[str, Json]) -> StepView:
+def _view_of(recorded: Json, node: Mapping[str, Json]) -> StepView:
     return StepView(runs=recorded or [[[]]], params=node["parameters"])
 
 
@@ -91,7 +91,7 @@ def _world(
     case: Mapping[str, Json],
     node: Mapping[str, Json],
     items: Sequence[Mapping[str, Json]],
-    seen: Mapping[str, StepView],
+    views: Mapping[str, StepView],
     names: frozenset[str],
     source: str,
 ) -> ExpressionContext:
@@ -111,7 +111,7 @@ def _world(
         previous={"name": source, "outputIndex": 0, "runIndex": 0},
         input_params={"a": 1},
     )
-    return ExpressionContext(items=items, variables=scope, steps=seen, names=names, pairing=same_place)
+    return ExpressionContext(items=items, variables=scope, steps=views, names=names, pairing=same_place)
 
 
 def stored(value: Json) -> Json:

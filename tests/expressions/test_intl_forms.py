@@ -96,8 +96,8 @@ async def test_hours_are_padded_as_in_v8(
     evaluator: Evaluator, world: World, locale: str, options: str, expected: str
 ) -> None:
     """Pads the hour depending on the widths of minutes and seconds, and on a zone name."""
-    made = f"new Intl.DateTimeFormat('{locale}', {{ timeZone: 'UTC', {options} }} )"
-    code = f"{made}.format(new Date('2024-09-06T09:05:07Z'))"
+    formatter = f"new Intl.DateTimeFormat('{locale}', {{ timeZone: 'UTC', {options} }} )"
+    code = f"{formatter}.format(new Date('2024-09-06T09:05:07Z'))"
     [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
     assert value == expected
 
@@ -114,10 +114,10 @@ async def test_texts_are_ordered_by_their_language(
 
 async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: World) -> None:
     """Has a plain space in a text but not in its parts, and each currency's decimal places."""
-    made = "new Intl.DateTimeFormat('en-US', { hour: 'numeric', timeZone: 'UTC' } )"
+    formatter = "new Intl.DateTimeFormat('en-US', { hour: 'numeric', timeZone: 'UTC' } )"
     codes = [
-        f"{made}.format({NIGHT})",
-        f"{made}.formatToParts({NIGHT})[1].value",
+        f"{formatter}.format({NIGHT})",
+        f"{formatter}.formatToParts({NIGHT})[1].value",
         "(5).toLocaleString('en-US', { style: 'currency' } )",
         "(1234.5).toLocaleString('en-US', { style: 'currency', currency: 'HUF' } )",
         "(1.2345).toLocaleString('en-US', { style: 'currency', currency: 'kwd' } )",

@@ -147,8 +147,8 @@ async def test_an_accepted_expression_gives_the_same_with_another_key(
         [read(f"={{{{ {code.replace(MARK, OTHER)} }}}}") for code in accepted],
         world([{**item, "key": OTHER}]),
     )
-    for code, [there], [here] in zip(accepted, marked, with_key, strict=True):
-        assert _written(here) == _written(there).replace(MARK, OTHER), code
+    for code, [with_marker], [with_other_key] in zip(accepted, marked, with_key, strict=True):
+        assert _written(with_other_key) == _written(with_marker).replace(MARK, OTHER), code
 
 
 def _is_accepted(code: str) -> bool:

@@ -87,11 +87,11 @@ async def test_paths_give_the_same_values_as_javascript(evaluator: Evaluator) ->
     @settings(max_examples=EXAMPLES, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(paths=PATHS, items=ITEMS)
     def gather(paths: list[str], items: list[Any]) -> None:
-        seen = {"X": StepView(runs=[[items]])}
+        views = {"X": StepView(runs=[[items]])}
         scope = ExpressionVariables(now=NOW, timezone="UTC")
         texts = [f"={{{{ {path} }}}}" for path in paths] + [f"=<{{{{{path}}}}}>" for path in paths]
         world = ExpressionContext(
-            items=items, variables=scope, steps=seen, names=frozenset({"X", "Y"}), pairing=_pairing
+            items=items, variables=scope, steps=views, names=frozenset({"X", "Y"}), pairing=_pairing
         )
         requests.append((texts, world))
 
@@ -99,12 +99,12 @@ async def test_paths_give_the_same_values_as_javascript(evaluator: Evaluator) ->
     compared = 0
     for texts, world in requests:
         places = list(range(len(world.items)))
-        there = await evaluator.evaluate([_by_the_child(text) for text in texts], world)
-        for text, elsewhere in zip(texts, there, strict=True):
+        sandbox_outcomes = await evaluator.evaluate([_by_the_child(text) for text in texts], world)
+        for text, expected in zip(texts, sandbox_outcomes, strict=True):
             current = evaluate_paths(read(text), world, places)
             if current is not None:
                 compared += 1
-                assert all(map(equal, current, elsewhere)), (text, world.items, current, elsewhere)
+                assert all(map(equal, current, expected)), (text, world.items, current, expected)
     assert compared > EXAMPLES * 4
 
 
@@ -155,7 +155,7 @@ async def test_numbers_become_text_as_in_javascript(
     See docs/design/imports-n8n.md#chunks.
     """
     items = [{"n": number} for number in NUMBERS]
-    (there,) = await evaluator.evaluate([_by_the_child("=<{{ $json.n }}>")], world(items))
-    for item, elsewhere in zip(items, there, strict=True):
+    (sandbox_values,) = await evaluator.evaluate([_by_the_child("=<{{ $json.n }}>")], world(items))
+    for item, expected in zip(items, sandbox_values, strict=True):
         (current,) = await evaluator.evaluate([read("=<{{ $json.n }}>")], world([item]))
-        assert current == [elsewhere]
+        assert current == [expected]

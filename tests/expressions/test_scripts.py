@@ -437,10 +437,10 @@ async def test_scripts_see_other_steps_through_pairing(evaluator: Evaluator) -> 
     def pairing(name: str, index: int) -> tuple[int, int, int] | Unpaired | None:
         return (0, 0, 1 - index) if index < 2 else Unpaired("It cannot be told which.")
 
-    seen = {"A": StepView(runs=[[[{"x": "p"}, {"x": "q"}]]])}
+    views = {"A": StepView(runs=[[[{"x": "p"}, {"x": "q"}]]])}
     scope = ExpressionVariables(now=NOW, timezone="UTC")
     world = ExpressionContext(
-        items=[*TWO, {"n": 3}], variables=scope, steps=seen, names=frozenset({"A"}), pairing=pairing
+        items=[*TWO, {"n": 3}], variables=scope, steps=views, names=frozenset({"A"}), pairing=pairing
     )
     created_items = await _all(
         evaluator, "return { x: $('A').item.json.x, n: $('A').all().length }", world, ScriptMode.PER_ITEM

@@ -160,5 +160,5 @@ def greedy_order(exports: Sequence[SurveyedExport]) -> list[dict[str, Any]]:
         best = min(nearness, key=lambda name: (-gains[name], -nearness[name], name))
         clean += gains[best]
         order.append({"blocker": best, "gains": gains[best], "clean": clean})
-        remaining = [rest for names in remaining if (rest := names - {best})]
+        remaining = [open_blockers for names in remaining if (open_blockers := names - {best})]
     return order

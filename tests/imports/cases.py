@@ -104,13 +104,15 @@ def _differences(case: Mapping[str, Any], journal: Recording, *, stopped: bool) 
     unstable = {tuple(path.split(".")) for path in case["unstable"]}
     expected = {name: runs for name, runs in case["expected"].items() if name != START}
     for name in sorted(set(expected) | set(journal.outputs)):
-        there, ours = expected.get(name), journal.outputs.get(name)
-        if there is None or ours is None:
-            differences.append(f"{name}: {'did not run there' if there is None else 'did not run here'}")
-        elif len(there) != len(ours):
-            differences.append(f"{name}: ran {len(there)} times there, {len(ours)} here")
+        recorded_runs, own_runs = expected.get(name), journal.outputs.get(name)
+        if recorded_runs is None or own_runs is None:
+            differences.append(
+                f"{name}: {'did not run there' if recorded_runs is None else 'did not run here'}"
+            )
+        elif len(recorded_runs) != len(own_runs):
+            differences.append(f"{name}: ran {len(recorded_runs)} times there, {len(own_runs)} here")
         else:
-            for number, (item, done) in enumerate(zip(there, ours, strict=True)):
+            for number, (item, done) in enumerate(zip(recorded_runs, own_runs, strict=True)):
                 differences += _run_differences(name, number, item, done, unstable)
     differences += _error_differences(case, journal)
     if bool(case["stopped"]) != stopped:
@@ -124,26 +126,26 @@ def _differences(case: Mapping[str, Any], journal: Recording, *, stopped: bool) 
 def _error_differences(case: Mapping[str, Any], journal: Recording) -> Sequence[str]:
     differences = []
     for name, runs in journal.outputs.items():
-        there = case["errors"].get(name) or [None] * len(runs)
+        recorded_errors = case["errors"].get(name) or [None] * len(runs)
         for number, done in enumerate(runs):
-            expected = there[number] if number < len(there) else None
+            expected = recorded_errors[number] if number < len(recorded_errors) else None
             if bool(expected) != bool(done.error):
                 differences.append(f"{name}[{number}]: error {expected!r} there, {done.error!r} here")
     return differences
 
 
 def _run_differences(
-    name: str, number: int, there: Any, done: ExecutionResult, unstable: set[tuple[str, ...]]
+    name: str, number: int, recorded: Any, done: ExecutionResult, unstable: set[tuple[str, ...]]
 ) -> Sequence[str]:
     where = f"{name}[{number}]"
-    if there is None or done.outputs is None:
+    if recorded is None or done.outputs is None:
         return (
             []
-            if there is None and done.outputs is None
-            else [f"{where}: {'no output' if there is None else 'output'} there"]
+            if recorded is None and done.outputs is None
+            else [f"{where}: {'no output' if recorded is None else 'output'} there"]
         )
-    ours = [[dict(item.json) for item in items] for items in done.outputs]
-    remaining, right = _trimmed(there), _trimmed(ours)
+    own_outputs = [[dict(item.json) for item in items] for items in done.outputs]
+    remaining, right = _trimmed(recorded), _trimmed(own_outputs)
     if len(remaining) != len(right):
         return [f"{where}: {[len(o) for o in remaining]} items there, {[len(o) for o in right]} here"]
     differences = []

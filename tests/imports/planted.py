@@ -113,9 +113,9 @@ class Planted:
     workflow: dict[str, Any]
 
 
-def workflow(parameters: dict[str, Any], type_: str = "httpRequest", **rest: Any) -> dict[str, Any]:
+def workflow(parameters: dict[str, Any], type_: str = "httpRequest", **node_settings: Any) -> dict[str, Any]:
     """Returns an export of one step behind a manual start."""
-    beside = {name: rest.pop(name) for name in ("pinData", "staticData") if name in rest}
+    beside = {name: node_settings.pop(name) for name in ("pinData", "staticData") if name in node_settings}
     node = {
         "id": "8c5a6d1e-97b0-4b4e-9d1b-0a8a40c7f4aa",
         "name": "Step",
@@ -123,7 +123,7 @@ def workflow(parameters: dict[str, Any], type_: str = "httpRequest", **rest: Any
         "typeVersion": 4.2,
         "position": [200, 0],
         "parameters": parameters,
-        **rest,
+        **node_settings,
     }
     start = {
         **node,
@@ -132,7 +132,7 @@ def workflow(parameters: dict[str, Any], type_: str = "httpRequest", **rest: Any
         "parameters": {},
         "typeVersion": 1,
     }
-    for name in rest:
+    for name in node_settings:
         start.pop(name, None)
     return {"name": "Planted", "nodes": [start, node], "connections": {}, "settings": {}, **beside}
 

@@ -91,7 +91,7 @@ def call_by_id(
     return node(name, "executeWorkflow", version, {"workflowId": workflow, "options": {}, **more})
 
 
-def seen(text: str = "$input.all().map((item) => item.json)") -> dict[str, Any]:
+def seen_step(text: str = "$input.all().map((item) => item.json)") -> dict[str, Any]:
     """Returns a step that fails with the JSON of what it gets."""
     return code("See", f"throw new Error(JSON.stringify({text}))")
 
@@ -118,8 +118,8 @@ async def test_a_chosen_import_runs_inside_its_step(shop: Shop) -> None:
     """Runs the chosen import once for all items, or for each, and passes on the items of its last step."""
     chosen = await import_of(shop, passed_to(code("Add", "return [{json: {sum: $input.all().length}}]")))
     calls = {"Call": {"import_id": chosen}}
-    assert '[{"sum":2}]' in await told_by_see(shop, chain(TWO, call_by_id(), seen()), calls)
-    record = chain(TWO, call_by_id(mode="each"), seen(), name="Each")
+    assert '[{"sum":2}]' in await told_by_see(shop, chain(TWO, call_by_id(), seen_step()), calls)
+    record = chain(TWO, call_by_id(mode="each"), seen_step(), name="Each")
     assert '[{"sum":1},{"sum":1}]' in await told_by_see(shop, record, calls)
 
 
@@ -135,8 +135,8 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
     changed = await shop.write(partial(change.update, actor=shop.owner, command=command, rules=rules))
     assert (changed.version, changed.plan_version) == (2, 2)
     assert (await shop.run_and_drain(changed)).status is RunStatus.SUCCEEDED
-    again = UpdateCommand(automation.id, changed.version, calls={"Call": {"import_id": chosen}})
-    same = await shop.write(partial(change.update, actor=shop.owner, command=again, rules=rules))
+    second_update = UpdateCommand(automation.id, changed.version, calls={"Call": {"import_id": chosen}})
+    same = await shop.write(partial(change.update, actor=shop.owner, command=second_update, rules=rules))
     assert same.version == 2
 
 
@@ -147,8 +147,8 @@ async def test_everything_that_is_missing_for_a_run_is_named(shop: Shop) -> None
         node(f"Ask {number}", "httpRequest", 4.2, {"url": "https://api.example.com/a", **SIGNS_IN})
         for number in range(7)
     ]
-    shown = code("Show", "return [{json: {shop: $vars.shop}}]")
-    automation = await automated(shop, chain(TWO, call_by_id(), shown, *asks))
+    show_step = code("Show", "return [{json: {shop: $vars.shop}}]")
+    automation = await automated(shop, chain(TWO, call_by_id(), show_step, *asks))
     with pytest.raises(NotReady) as refused:
         await shop.run_now(automation)
     assert refused.value.message == (
@@ -177,7 +177,7 @@ async def test_a_chosen_workflows_message_is_approved_with_its_step(shop: Shop) 
 async def test_a_chosen_workflow_reads_the_automations_store(shop: Shop) -> None:
     """Requires a store connection when the called workflow reads a store."""
     chosen = await import_of(shop, passed_to(listed(2)))
-    calls, export = {"Call": {"import_id": chosen}}, chain(call_by_id(), seen("$input.all().length"))
+    calls, export = {"Call": {"import_id": chosen}}, chain(call_by_id(), seen_step("$input.all().length"))
     assert "2" in await told_by_see(shop, export, calls, integration_id=store(shop))
     with pytest.raises(ValidationFailed) as refused:
         await automated(shop, export, calls=calls)
@@ -196,7 +196,7 @@ async def test_the_trigger_of_a_called_workflow_passes_the_fields_it_names(shop:
     ]
     value = {"who": "={{ $json.n + 1 }}"}
     inputs = {"value": value, "schema": schema, "mappingMode": "defineBelow", "convertFieldsToString": True}
-    export = chain(TWO, call_by_id(workflowInputs=inputs), seen())
+    export = chain(TWO, call_by_id(workflowInputs=inputs), seen_step())
     expected = '[{"n":null,"who":"2","absent":null},{"n":null,"who":"3","absent":null}]'
     assert expected in await told_by_see(shop, export, {"Call": {"import_id": chosen}})
     strict = {**inputs, "convertFieldsToString": False}
@@ -209,7 +209,7 @@ async def test_the_trigger_of_a_called_workflow_passes_the_fields_it_names(shop:
 async def test_a_call_without_waiting_passes_its_own_items_on(shop: Shop) -> None:
     """Runs the called workflow but passes on the step's own items."""
     chosen = await import_of(shop, passed_to(code("Other", "return [{json: {other: true}}]")))
-    export = chain(TWO, call_by_id(options={"waitForSubWorkflow": False}), seen())
+    export = chain(TWO, call_by_id(options={"waitForSubWorkflow": False}), seen_step())
     assert '[{"n":1},{"n":2}]' in await told_by_see(shop, export, {"Call": {"import_id": chosen}})
 
 
@@ -229,7 +229,7 @@ async def test_nested_imports_are_chosen_by_their_path(shop: Shop) -> None:
     """Chooses nested imports by the path of steps; refuses a missing choice, a circle and too many levels."""
     last = await import_of(shop, passed_to(code("Last", "return [{json: {last: 1}}]"), name="Last"))
     middle = await import_of(shop, passed_to(call_by_id("Deeper"), name="Middle"))
-    export = chain(call_by_id(), seen())
+    export = chain(call_by_id(), seen_step())
     calls = {"Call": {"import_id": middle}, "Call › Deeper": {"import_id": last}}
     assert '"last":1' in await told_by_see(shop, export, calls)
     assert await errors_of(shop, export, {**calls, "Call › Deeper": {"import_id": middle}}) == [
@@ -261,8 +261,8 @@ async def test_an_invalid_choice_is_refused_at_its_step(shop: Shop) -> None:
     own_import_of = await import_of(shop, export)
     good = await import_of(shop, passed_to(code("Good", "return []"), name="Good"))
     unsupported = (await store_export(shop, passed_to(node("Odd", "mySql", 1, {}), name="Odd"))).record.id
-    rest = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 1, "unit": "hours"})
-    waits = await import_of(shop, passed_to(rest, name="Waits"))
+    wait_step = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 1, "unit": "hours"})
+    waits = await import_of(shop, passed_to(wait_step, name="Waits"))
     for choice in (own_import_of, unsupported, waits, "nothing"):
         assert await errors_of(shop, export, {"Call": {"import_id": choice}}) == ["calls.Call"]
     assert await errors_of(shop, export, {"Else": {"import_id": good}}) == ["calls.Else"]

@@ -125,7 +125,7 @@ async def test_rows_are_read_by_conditions(parameters: dict[str, Any], rows: lis
 
 
 @pytest.mark.parametrize(
-    ("step", "output_items", "left"),
+    ("step", "output_items", "remaining_rows"),
     [
         (
             table("Step", "update", **where("sku", "eq", "b"), **mapped(stock="11")),
@@ -156,11 +156,13 @@ async def test_rows_are_read_by_conditions(parameters: dict[str, Any], rows: lis
         ),
     ],
 )
-async def test_rows_are_changed(step: dict[str, Any], output_items: list[Any], left: list[Any]) -> None:
+async def test_rows_are_changed(
+    step: dict[str, Any], output_items: list[Any], remaining_rows: list[Any]
+) -> None:
     """Passes on the rows that an operation changed, or the item that met the conditions."""
     assert await behind_rows(step) == [output_items]
     always = {**step, "name": "Change", "alwaysOutputData": True}
-    assert await behind_rows(table("Step", "get", returnAll=True), before=always) == [left]
+    assert await behind_rows(table("Step", "get", returnAll=True), before=always) == [remaining_rows]
 
 
 @pytest.mark.parametrize(
@@ -191,8 +193,8 @@ async def test_a_field_without_a_column_fails_the_item() -> None:
         {"name": "colour", "value": "red", "type": "string"}]}, "includeOtherFields": True})  # fmt: skip
     message = await behind_rows(table("Step", "insert", **AUTOMATIC), before=rename)
     assert "no column “colour”" in message
-    again = await behind_rows(table("Step", "insert", **AUTOMATIC))
-    assert again == [[A | {"id": 4}]]
+    outputs = await behind_rows(table("Step", "insert", **AUTOMATIC))
+    assert outputs == [[A | {"id": 4}]]
 
 
 @pytest.mark.parametrize(
@@ -217,8 +219,8 @@ async def test_a_field_without_a_column_fails_the_item() -> None:
 )
 def test_unsupported_settings_are_errors(parameters: dict[str, Any], words: str) -> None:
     """Says at import what keeps a step from running."""
-    found = errors_of("dataTable", 1.1, {"dataTableId": ORDERS, "columns": {}} | parameters)
-    assert any(words in finding.message for finding in found), found
+    errors = errors_of("dataTable", 1.1, {"dataTableId": ORDERS, "columns": {}} | parameters)
+    assert any(words in finding.message for finding in errors), errors
 
 
 BY_NAME = {"dataTableId": {"__rl": True, "mode": "name", "value": "Orders"}}
@@ -256,8 +258,8 @@ READ = where("sku", "eq", "a")
 def test_reading_a_table_that_stays_empty_is_an_error(steps: list[dict[str, Any]], errors: list[str]) -> None:
     """Refuses a workflow whose rows come from elsewhere, and warns once of a table that starts empty."""
     findings = read_value(chain(*steps)).findings
-    assert [found.step for found in findings if found.level is FindingLevel.ERROR] == errors
-    warnings = [found for found in findings if "starts without the rows" in found.message]
+    assert [finding.step for finding in findings if finding.level is FindingLevel.ERROR] == errors
+    warnings = [finding for finding in findings if "starts without the rows" in finding.message]
     assert len(warnings) == (0 if errors else 1)
 
 
@@ -271,10 +273,10 @@ async def test_rows_are_available_in_the_next_run(shop: Shop) -> None:
     automation = await automated(shop, chain(ADD, ALL, COUNT))
     for mode in (Mode.LIVE, Mode.TEST, Mode.LIVE):
         assert (await shop.run_and_drain(automation, mode)).status is RunStatus.SUCCEEDED
-    kept = await stored(shop, automation)
-    assert kept["node:Count"] == {"rows": 2}
-    assert [each["id"] for each in kept["table:id:T1"]["rows"]] == [1, 2]
-    assert kept["table:id:T1"]["columns"]["stock"] == "number"
+    static_data = await stored(shop, automation)
+    assert static_data["node:Count"] == {"rows": 2}
+    assert [row_fields["id"] for row_fields in static_data["table:id:T1"]["rows"]] == [1, 2]
+    assert static_data["table:id:T1"]["columns"]["stock"] == "number"
 
 
 @on_one_engine
@@ -322,4 +324,4 @@ async def test_a_killed_run_inserts_its_row_once(shop: Shop, monkeypatch: pytest
         assert killer.kills != []
         assert await judge(shop, run, blind=False) == [], killer.kills
         rows = (await stored(shop, automations[-1]))["table:id:T1"]["rows"]
-        assert [(each["id"], each["stock"]) for each in rows] == [(1, 2)], killer.kills
+        assert [(row_fields["id"], row_fields["stock"]) for row_fields in rows] == [(1, 2)], killer.kills

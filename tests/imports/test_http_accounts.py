@@ -327,9 +327,11 @@ async def test_an_account_of_an_older_release_is_proposed(partner: PartnerShop) 
     ]
     plan = plan_json.from_json(plan_json.to_json(read_value(chain(*steps)).plan))
     connection = await shop.connect("http_api", {"hosts": ELSEWHERE, "token": KEY})
-    kept = replace(connection, facts={"settings": {"hosts": "myservice:8443", "sign_in": "bearer"}})
+    older_connection = replace(
+        connection, facts={"settings": {"hosts": "myservice:8443", "sign_in": "bearer"}}
+    )
     await shop.write(
-        lambda tx: connections.save(tx, shop.owner.org, kept, expected_version=connection.version)
+        lambda tx: connections.save(tx, shop.owner.org, older_connection, expected_version=connection.version)
     )
     rows = await shop.read(lambda tx: bindable(tx, shop.owner.org, plan))
     assert [row["proposed"] for row in rows] == [connection.integration_id, None]
@@ -339,12 +341,12 @@ async def test_a_key_of_a_set_step_is_replaced_by_the_key_of_the_account(partner
     """Replaces the header and the query parameter that read the removed key by those of the account."""
     secret = "sk-live-abcdefghijklmnop1234567890"
     values = [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]
-    held = node("Keys", "set", 3.4, {"assignments": {"assignments": values}, "options": {}})
+    set_step = node("Keys", "set", 3.4, {"assignments": {"assignments": values}, "options": {}})
     header = {"parameters": [{"name": "X-Api-Key", "value": "={{ $json.apiKey }}"}]}
     url = f"={ORDERS}?n=1&key={{{{ $('Keys').item.json.apiKey }}}}"
     step = node("Ask", "httpRequest", 4.2, {"url": url, "sendHeaders": True, "headerParameters": header})
     shop = partner.shop
-    automation = await automated(shop, chain(held, step), accounts={"Ask": partner.account})
+    automation = await automated(shop, chain(set_step, step), accounts={"Ask": partner.account})
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
@@ -437,9 +439,9 @@ async def test_keys_within_expressions_are_sent_only_in_their_places(
     assert str(sent.url) == f"{ORDERS}/{KEYS['path']}/of/{KEYS['second']}/7?n=1&api_key={KEYS['query']}"
     assert sent.headers["x-other"] == f"Key {KEYS['header']}"
     assert json.loads(sent.content) == {"token": KEYS["first"], "at": 7}
-    kept = repr((await shop.steps(run), await shop.changes(run), run))
+    stored_rows = repr((await shop.steps(run), await shop.changes(run), run))
     for secret in (*KEYS.values(), OLD, OLDER):
-        assert secret not in kept
+        assert secret not in stored_rows
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -498,10 +500,10 @@ async def test_a_key_that_the_server_repeats_is_not_stored(partner: PartnerShop)
     assert run.status is RunStatus.SUCCEEDED, run
     request, tell_request = partner.api.seen
     assert request.headers["authorization"] == f"Basic {coded}"
-    told = json.loads(tell_request.content)
+    told_body = json.loads(tell_request.content)
     redacted = dict.fromkeys(("plain", "coded", "query"), "[redacted]")
-    assert told["body"] == {**redacted, "user": "jane.doe", "n": 1}
-    assert told["headers"]["x-echo"] == "Basic [redacted]"
+    assert told_body["body"] == {**redacted, "user": "jane.doe", "n": 1}
+    assert told_body["headers"]["x-echo"] == "Basic [redacted]"
 
 
 def _json_answer(value: object, headers: dict[str, str] | None = None) -> httpx.Response:

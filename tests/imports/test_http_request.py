@@ -271,12 +271,12 @@ async def test_batches_are_read_with_pauses_between(partner: OpenApi) -> None:
 
 def body_of_size(size: int) -> dict[str, Any]:
     """Returns a step that makes a file of this many bytes."""
-    blocks = f"'{base64.b64encode(b'tea').decode()}'.repeat({size // 3}) + '{_rest(size)}'"
+    blocks = f"'{base64.b64encode(b'tea').decode()}'.repeat({size // 3}) + '{_last_block(size)}'"
     fields = f"data: {blocks}, fileName: 't\"ea.png', mimeType: 'image/png'"
     return code("Make", f"return [{{json: {{}}, binary: {{photo: {{{fields}}}}}}}]")
 
 
-def _rest(size: int) -> str:
+def _last_block(size: int) -> str:
     return base64.b64encode(b"t" * (size % 3)).decode()
 
 
@@ -347,8 +347,8 @@ async def test_an_older_step_sends_a_file_as_its_body(
 async def test_an_older_step_sends_files_in_a_form(partner: OpenApi, names: str, fields: list[str]) -> None:
     """Sends each file in the field before its colon, a single one without a colon in `file`."""
     step = http(1, **OLDER_FILE, binaryPropertyName=names, options=FORM)
-    told = [finding.message for finding in read_value(chain(body_of_size(6), step)).findings]
-    is_warned = any("it is sent as “file”" in message for message in told)
+    messages = [finding.message for finding in read_value(chain(body_of_size(6), step)).findings]
+    is_warned = any("it is sent as “file”" in message for message in messages)
     assert is_warned == (names == "photo" or names.startswith("="))
     assert (await partner.run(body_of_size(6), step)).status is RunStatus.SUCCEEDED
     [request] = partner.api.seen
@@ -434,9 +434,9 @@ async def test_an_http_url_is_called_only_without_a_key(partner: OpenApi) -> Non
     ]
     partner.api.seen.clear()
     for url, leads_to, status in ((PLAIN, ORDERS, RunStatus.SUCCEEDED), (ORDERS, PLAIN, RunStatus.FAILED)):
-        there = httpx.Response(301, headers={"location": leads_to}, stream=httpx.ByteStream(b""))
-        partner.api.respond = lambda request, url=url, there=there: (
-            there if str(request.url) == url else _json(b"{}")
+        redirect = httpx.Response(301, headers={"location": leads_to}, stream=httpx.ByteStream(b""))
+        partner.api.respond = lambda request, url=url, redirect=redirect: (
+            redirect if str(request.url) == url else _json(b"{}")
         )
         assert (await partner.run(http(url=url))).status is status
     assert [str(item.url) for item in partner.api.seen] == [PLAIN, ORDERS, ORDERS]
@@ -445,7 +445,11 @@ async def test_an_http_url_is_called_only_without_a_key(partner: OpenApi) -> Non
 def _messages(step: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns the level and words of what is said of the address that a step calls."""
     findings = read_value(chain(step)).findings
-    return [(str(each.level), each.message) for each in findings if each.message.startswith("It calls ")]
+    return [
+        (str(finding.level), finding.message)
+        for finding in findings
+        if finding.message.startswith("It calls ")
+    ]
 
 
 @pytest.mark.parametrize("has_account", [False, True])
@@ -495,7 +499,9 @@ def test_a_valid_url_makes_no_finding(url: str) -> None:
 
 def test_an_empty_address_makes_a_finding() -> None:
     """Warns about an empty address, since the step fails in n8n too."""
-    [finding] = [each for each in read_value(chain(http(url=""))).findings if "address" in each.message]
+    [finding] = [
+        candidate for candidate in read_value(chain(http(url=""))).findings if "address" in candidate.message
+    ]
     assert str(finding.level) == "warning"
 
 
@@ -555,4 +561,6 @@ def test_reading_an_older_versions_list_as_one_item_is_an_error(script: str) -> 
 def test_a_field_that_is_a_list_is_read_as_in_n8n() -> None:
     """Reports no error where a script reads a list in a field, which both read alike."""
     step = code("Read", "return items[0].json.orders.map(json => ({json}));")
-    assert not [each for each in read_value(chain(http(1), step)).findings if str(each.level) == "error"]
+    assert not [
+        finding for finding in read_value(chain(http(1), step)).findings if str(finding.level) == "error"
+    ]

@@ -48,8 +48,10 @@ async def test_an_export_is_stored_once_and_returned_whole(service: Service) -> 
         "woocommerce.product.update",
         "teams.post",
     ]
-    again = await member.post(PATH, body(json.loads(json.dumps(export, sort_keys=True)), "Another name"))
-    assert (again.status, again.data["import"]["id"]) == (200, new_import["id"])
+    second_response = await member.post(
+        PATH, body(json.loads(json.dumps(export, sort_keys=True)), "Another name")
+    )
+    assert (second_response.status, second_response.data["import"]["id"]) == (200, new_import["id"])
     listed = (await member.get(PATH)).data["imports"]
     assert [item["id"] for item in listed] == [new_import["id"]]
     assert "plan" not in listed[0]
@@ -246,8 +248,8 @@ async def test_a_payload_must_be_an_object_that_the_automation_can_start_with(se
         assert (refused.status, list(refused.errors)) == (422, ["payload"]), refused.body
     started = await member.post(runs, {"idempotency_key": "one", "payload": {"a": {"b": [1, None]}}})
     assert started.status == 201, started.body
-    again = await member.post(runs, {"idempotency_key": "one", "payload": {"a": 2}})
-    assert (again.status, again.data["run"]["id"]) == (200, started.data["run"]["id"])
+    second_response = await member.post(runs, {"idempotency_key": "one", "payload": {"a": 2}})
+    assert (second_response.status, second_response.data["run"]["id"]) == (200, started.data["run"]["id"])
     without = await member.post(runs, {"idempotency_key": "two", "payload": None})
     assert without.status == 201, without.body
 
@@ -297,8 +299,8 @@ async def test_an_import_becomes_an_automation_that_names_what_is_missing(servic
         {},
         1,
     )
-    again = await member.post(f"{PATH}/{stored['id']}/automations", request_body)
-    assert (again.status, again.data["automation"]["id"]) == (200, new_automation["id"])
+    second_response = await member.post(f"{PATH}/{stored['id']}/automations", request_body)
+    assert (second_response.status, second_response.data["automation"]["id"]) == (200, new_automation["id"])
     automation = (await member.get(f"/v1/automations/{new_automation['id']}")).data["automation"]
     assert automation["readiness"]["unconfigured"][0]["why"] == "no_connection"
     assert automation["send_mode_allowed"] is False
@@ -309,11 +311,11 @@ async def test_an_import_becomes_an_automation_that_names_what_is_missing(servic
     assert (await member.patch(f"/v1/automations/{new_automation['id']}", wrong)).status == 422
     assert (await member.delete(f"{PATH}/{stored['id']}")).status == 200
     assert (await member.get(f"/v1/automations/{new_automation['id']}")).status == 200
-    there = await service.write(
+    stored_automation = await service.write(
         partial(plans.get, org=service.own.organization.id, automation=new_automation["id"], version=1),
         org=service.own.organization.id,
     )
-    assert there is not None
+    assert stored_automation is not None
 
 
 async def test_an_unsupported_export_is_stored_but_makes_no_automation(service: Service) -> None:

@@ -103,8 +103,8 @@ async def test_a_repeated_key_returns_its_run_whatever_the_payload(shop: Shop) -
     automation = await automated(shop, shown_by("manualTrigger"))
     first = await started(shop, automation, {"a": 1})
     for payload in (None, {"a": 2}, {"a": "x" * payloads.MAX_BYTES}):
-        again = await started(shop, automation, payload)
-        assert (again.run.id, again.replayed) == (first.run.id, True)
+        second_start = await started(shop, automation, payload)
+        assert (second_start.run.id, second_start.replayed) == (first.run.id, True)
     assert '{"a":1}' in await message_of(shop, first.run)
 
 

@@ -85,10 +85,13 @@ async def test_pagination_ends_at_its_limits(shop: Shop) -> None:
     See docs/design/imports-n8n.md#http-steps.
     """
     counted = parameter("={{ $pageCount + 1 }}")
-    gone = {"paginationCompleteWhen": "receiveSpecificStatusCodes", "statusCodesWhenComplete": "404, 410"}
+    until_status = {
+        "paginationCompleteWhen": "receiveSpecificStatusCodes",
+        "statusCodesWhenComplete": "404, 410",
+    }
     pages(shop, {"n": 1})
     pages(shop, {"error": "gone"}, status=410)
-    run, queries, items = await finished_run(shop, asking(**counted, **gone))
+    run, queries, items = await finished_run(shop, asking(**counted, **until_status))
     assert (run.status, len(queries), items) == (RunStatus.SUCCEEDED, 2, 1), run
     pages(shop, *({"n": number} for number in range(3)))
     run, queries, items = await finished_run(shop, asking(**counted, limitPagesFetched=True, maxRequests=2))

@@ -175,9 +175,9 @@ async def test_a_run_continues_after_a_wait_despite_a_tolerated_failure(shop: Sh
     export = chain(
         code("One", "return [{json: {id: 7}}]"), tell_step() | {"onError": "continueRegularOutput"}
     )
-    rest = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 30, "unit": "minutes"})
-    export["nodes"] += [rest, node("After", "noOp", 1, {})]
-    export["connections"] |= wires([rest, {"name": "After"}])
+    wait_step = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 30, "unit": "minutes"})
+    export["nodes"] += [wait_step, node("After", "noOp", 1, {})]
+    export["connections"] |= wires([wait_step, {"name": "After"}])
     export["connections"]["One"]["main"][0].append({"node": "Rest", "type": "main", "index": 0})
     automation = await automated(shop, export, bindings={"Tell": bound(shop)}, send_mode="send")
     shop.fault("status", "POST", "/teams/**", status=400, body={"error": {"code": "BadRequest"}})
@@ -223,8 +223,10 @@ async def test_a_called_workflow_counts_against_the_memory_of_the_run(shop: Shop
             code("Big", text % 6_000_000), node("Round", "if", 2.2, _below(limit)), code("Out", "return {}")
         )
         within["nodes"][0] = node("Begin", "executeWorkflowTrigger", 1, {})
-        again = [{"node": "Big", "type": "main", "index": 0}]
-        within["connections"]["Round"] = {"main": [again, [{"node": "Out", "type": "main", "index": 0}]]}
+        back_to_big = [{"node": "Big", "type": "main", "index": 0}]
+        within["connections"]["Round"] = {
+            "main": [back_to_big, [{"node": "Out", "type": "main", "index": 0}]]
+        }
         request_body = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}}
         run = await shop.run_and_drain(
             await automated(shop, chain(node("Call", "executeWorkflow", 1.2, request_body)))

@@ -78,7 +78,7 @@ async def test_a_range_of_a_tab_is_read(shop: Shop, step: dict[str, Any], items:
     assert json.loads(await items_read(shop, step)) == items
 
 
-def found(version: float, **options: Any) -> dict[str, Any]:
+def looked_up(version: float, **options: Any) -> dict[str, Any]:
     """Returns a step that looks up the rows of a code."""
     filters = {"values": [{"lookupColumn": "Code", "lookupValue": "A2"}]}
     return sheet("read", filtersUI=filters, options=options) | {"typeVersion": version}
@@ -109,12 +109,12 @@ async def test_filters_combine_as_the_version_does(shop: Shop, step: dict[str, A
 @pytest.mark.parametrize(
     ("step", "days"),
     [
-        (found(4.5), ["29/11/2026", "30/11/2026"]),
-        (found(4.7, returnFirstMatch=True), ["29/11/2026"]),
-        (found(4.4), ["29/11/2026"]),
-        (found(4.4, returnAllMatches="returnFirstMatch"), ["29/11/2026"]),
-        (found(4, returnAllMatches="returnAllMatches"), ["29/11/2026", "30/11/2026"]),
-        (found(4.5, outputFormatting={"values": {"date": "SERIAL_NUMBER"}}), [46355, 46356]),
+        (looked_up(4.5), ["29/11/2026", "30/11/2026"]),
+        (looked_up(4.7, returnFirstMatch=True), ["29/11/2026"]),
+        (looked_up(4.4), ["29/11/2026"]),
+        (looked_up(4.4, returnAllMatches="returnFirstMatch"), ["29/11/2026"]),
+        (looked_up(4, returnAllMatches="returnAllMatches"), ["29/11/2026", "30/11/2026"]),
+        (looked_up(4.5, outputFormatting={"values": {"date": "SERIAL_NUMBER"}}), [46355, 46356]),
         (older(2, **LOOKUP, lookupValue="A2", options={"returnAllMatches": True}), [46355, 46356]),
     ],
 )

@@ -43,11 +43,11 @@ def begun_by(trigger: str, *steps: Any, **parameters: Any) -> dict[str, Any]:
 def reading(name: str) -> list[dict[str, Any]]:
     """Returns steps that read a file as rows, and fail with them and with what the start passed on."""
     read = node("Read", "extractFromFile", 1, {"operation": "csv", "binaryPropertyName": name})
-    told = "const start = $('Begin').first(); const rows = $input.all().map(({json}) => json);"
-    told += f" const file = start.binary.{name};"
-    told += " delete start.json.submittedAt;"
-    told += " throw new Error(JSON.stringify([rows, start.json, file.fileName, file.mimeType, file.bytes]))"
-    return [read, code("Tell", told)]
+    script = "const start = $('Begin').first(); const rows = $input.all().map(({json}) => json);"
+    script += f" const file = start.binary.{name};"
+    script += " delete start.json.submittedAt;"
+    script += " throw new Error(JSON.stringify([rows, start.json, file.fileName, file.mimeType, file.bytes]))"
+    return [read, code("Tell", script)]
 
 
 def encoded(content: bytes = PRICES, **more: Any) -> dict[str, Any]:
@@ -129,8 +129,8 @@ async def test_a_repeated_key_returns_its_run_whatever_the_files(shop: Shop, cal
     """Answers the first run again and stores no file of the repeated request."""
     automation = await automated(shop, begun_by("webhook", *reading("data")))
     first = await started(caller, automation, files={"data": encoded()})
-    again = await started(caller, automation, files={"data": encoded(b"other")})
-    assert (again.status, again.data["run"]["id"]) == (200, first.data["run"]["id"])
+    second_start = await started(caller, automation, files={"data": encoded(b"other")})
+    assert (second_start.status, second_start.data["run"]["id"]) == (200, first.data["run"]["id"])
     assert len(await rows_of(shop, "SELECT sha256 FROM run_files")) == 1
 
 

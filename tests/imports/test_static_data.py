@@ -96,9 +96,11 @@ async def test_a_failed_run_stores_no_static_data(shop: Shop) -> None:
 
 async def test_static_data_changed_before_an_approval_is_stored_at_the_end(shop: Shop) -> None:
     """Stores the data when the run ends; until then the rows of the waiting run hold them."""
-    again = code("Again", "$getWorkflowStaticData('global').n += 10; return [];")
+    second_change = code("Again", "$getWorkflowStaticData('global').n += 10; return [];")
     first_step = code("One", "$getWorkflowStaticData('global').n = 1; return [{json: {id: 7}}];")
-    automation = await automated(shop, chain(first_step, tell_step(), again), bindings={"Tell": bound(shop)})
+    automation = await automated(
+        shop, chain(first_step, tell_step(), second_change), bindings={"Tell": bound(shop)}
+    )
     run = await shop.waiting(automation)
     assert await stored(shop, automation) == {}
     await shop.restart()
@@ -204,13 +206,13 @@ SEEN = "removeItemsSeenInPreviousExecutions"
 
 def compares(**parameters: Any) -> dict[str, Any]:
     """Returns an export whose first run makes items 8 and 9, its second 9 and 10, and notes the new ones."""
-    made = "const day = n => ({json: {id: n + 7, at: `2026-01-${String(n + 7).padStart(2, '0')}`}});"
+    script = "const day = n => ({json: {id: n + 7, at: `2026-01-${String(n + 7).padStart(2, '0')}`}});"
     noted = (
         "const s = $getWorkflowStaticData('node'); s.ids = [...(s.ids ?? []), ...items.map(i => i.json.id)];"
     )
     return chain(
         COUNT,
-        code("Make", f"{made} return [day($json.n), day($json.n + 1)];"),
+        code("Make", f"{script} return [day($json.n), day($json.n + 1)];"),
         node("Seen", "removeDuplicates", 2, {"operation": SEEN, "options": {}, **parameters}),
         code("Note", f"{noted} return [];"),
     )
@@ -270,7 +272,7 @@ async def test_a_history_is_emptied(shop: Shop) -> None:
     forget = node("Forget", "removeDuplicates", 2, {"operation": "clearDeduplicationHistory"})
     scope = {"scope": "workflow"}
     steps = compares(dedupeValue="={{ $json.id }}", options=scope)
-    plain = [each for each in steps["nodes"] if each["name"] in ("Count", "Make", "Seen", "Note")]
+    plain = [step for step in steps["nodes"] if step["name"] in ("Count", "Make", "Seen", "Note")]
     forget["parameters"]["options"] = scope
     automation = await automated(shop, chain(plain[0], forget, *plain[1:]))
     await shop.run_and_drain(automation)

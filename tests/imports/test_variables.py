@@ -59,18 +59,18 @@ async def test_the_values_of_variables_are_set_and_changed(service: Service) -> 
     See docs/design/api/imports.md#requests and docs/design/api/automations.md#variables.
     """
     member = await service.token("member")
-    kept = (await member.post(PATH, body(chain(SHOWN)))).data["import"]
-    assert (kept["supported"], kept["variables"]) == (True, BOTH)
-    path = f"{PATH}/{kept['id']}"
-    shown = (await member.post(f"{path}/preview", {})).data
-    assert shown["variables"] == [{**variable, "value": None} for variable in BOTH]
-    assert (shown["readiness"]["ready"], shown["readiness"]["unset"]) == (False, ["$vars.shop"])
+    stored_import = (await member.post(PATH, body(chain(SHOWN)))).data["import"]
+    assert (stored_import["supported"], stored_import["variables"]) == (True, BOTH)
+    path = f"{PATH}/{stored_import['id']}"
+    preview = (await member.post(f"{path}/preview", {})).data
+    assert preview["variables"] == [{**variable, "value": None} for variable in BOTH]
+    assert (preview["readiness"]["ready"], preview["readiness"]["unset"]) == (False, ["$vars.shop"])
     values = {"$vars.shop": "Tea & Co"}
-    shown = (await member.post(f"{path}/preview", {"variables": values})).data
-    assert (shown["readiness"]["ready"], shown["variables"][1]["value"]) == (True, "Tea & Co")
+    preview = (await member.post(f"{path}/preview", {"variables": values})).data
+    assert (preview["readiness"]["ready"], preview["variables"][1]["value"]) == (True, "Tea & Co")
 
-    made = await member.post(f"{path}/automations", {"name": "A", "schedule": MANUAL})
-    automation = made.data["automation"]
+    created = await member.post(f"{path}/automations", {"name": "A", "schedule": MANUAL})
+    automation = created.data["automation"]
     assert (automation["variables"], automation["readiness"]["unset"]) == ({}, ["$vars.shop"])
     runs = f"/v1/automations/{automation['id']}/runs"
     refused = await member.post(runs, {"idempotency_key": "one"})
@@ -87,8 +87,10 @@ async def test_the_values_of_variables_are_set_and_changed(service: Service) -> 
     assert (await member.post(runs, {"idempotency_key": "two"})).status == 201
     plan = (await (await service.web("member")).get(f"/app/automations/{automation['id']}/plan")).data
     assert plan["variables"] == [{**BOTH[0], "value": None}, {**BOTH[1], "value": "Tea & Co"}]
-    again = await member.post(f"{path}/automations", {"name": "B", "schedule": MANUAL, "variables": values})
-    assert again.data["automation"]["readiness"]["ready"] is True
+    second_response = await member.post(
+        f"{path}/automations", {"name": "B", "schedule": MANUAL, "variables": values}
+    )
+    assert second_response.data["automation"]["readiness"]["ready"] is True
 
 
 @pytest.mark.parametrize(
@@ -111,9 +113,9 @@ async def test_an_invalid_value_of_a_variable_is_refused_at_its_name(
 ) -> None:
     """Refuses names that no step reads, values that are no texts, and keys, which it does not repeat."""
     member = await service.token("member")
-    kept = (await member.post(PATH, body(chain(SHOWN)))).data["import"]
+    stored_import = (await member.post(PATH, body(chain(SHOWN)))).data["import"]
     request_body = {"name": "A", "schedule": MANUAL, "variables": variables}
-    refused = await member.post(f"{PATH}/{kept['id']}/automations", request_body)
+    refused = await member.post(f"{PATH}/{stored_import['id']}/automations", request_body)
     assert (refused.status, list(refused.body["errors"])) == (422, [field])
     assert words in str(refused.body["errors"])
     assert "ghp_" not in str(refused.body)
@@ -166,10 +168,10 @@ UNSEEN = {
 
 
 @on_one_engine
-@pytest.mark.parametrize("what", UNSEEN)
-async def test_names_that_a_script_declares_are_its_own(shop: Shop, what: str) -> None:
+@pytest.mark.parametrize("case", UNSEEN)
+async def test_names_that_a_script_declares_are_its_own(shop: Shop, case: str) -> None:
     """Refuses scripts that hide a read of a variable; a name of the whole script is the script's."""
-    script, is_supported = UNSEEN[what]
+    script, is_supported = UNSEEN[case]
     automation_import = (await store_export(shop, chain(code("Show", script)))).record
     assert automation_import.supported is is_supported
     assert not is_supported or automation_import.report["variables"] == []
@@ -339,10 +341,10 @@ FINDINGS = {
 
 
 @on_one_engine
-@pytest.mark.parametrize("what", FINDINGS)
-async def test_reads_of_variables_have_findings(shop: Shop, what: str) -> None:
-    """Warns of names that need a value, and refuses what no value can be given for."""
-    step, expected = FINDINGS[what]
+@pytest.mark.parametrize("case", FINDINGS)
+async def test_reads_of_variables_have_findings(shop: Shop, case: str) -> None:
+    """Warns of names that need a value, and refuses reads that no value can be given for."""
+    step, expected = FINDINGS[case]
     issues = (await store_export(shop, chain(step))).record.report["issues"]
     levels = [(issue["level"], issue["code"]) for issue in issues if issue["level"] == "error"]
     variables = [(issue["level"], issue["code"]) for issue in issues if issue["code"] == "variable"]

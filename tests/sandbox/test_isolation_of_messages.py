@@ -73,10 +73,10 @@ async def test_no_script_answers_for_a_later_step(children: SandboxPool, mode: S
         except (CodeFailed, CodeStopped):
             pass
         assert await evaluator.evaluate([address], ONE_ITEM) == [["https://shop.example/119"]], name
-        again = await evaluator.run_code(
+        result = await evaluator.run_code(
             Script("return [{ json: { b: JSON.stringify([2]) } }]", ScriptMode.ALL), ONE_ITEM
         )
-        assert [item.json for item in again.items] == [{"b": "[2]"}], name
+        assert [item.json for item in result.items] == [{"b": "[2]"}], name
         assert await evaluator.matches([("a", "", "a")]) == [True], name
 
 

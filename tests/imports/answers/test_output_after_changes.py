@@ -78,7 +78,7 @@ def refusing_the_second(request: httpx.Request, number: int) -> httpx.Response:
 async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress, send_mode: str) -> None:
     """A refused item stops the run, becomes an error item or leaves by the error output, by `onError`."""
     orders.answer = refusing_the_second
-    told = {"name": "AxiosError", "code": "ERR_BAD_REQUEST", "status": 422}
+    error_fields = {"name": "AxiosError", "code": "ERR_BAD_REQUEST", "status": 422}
     run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
     assert (run.status, await step_row(shop, run, "Read")) == (RunStatus.FAILED, None)
 
@@ -87,7 +87,7 @@ async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress
     run = await ended(shop, chain(three(), tolerant, node("After", "noOp", 1, {})), send_mode)
     first, second, third = await output_items(shop, run, "After")
     message = second["error"].pop("message")
-    assert (first["number"], second, third["number"]) == (1, {"error": told}, 3)
+    assert (first["number"], second, third["number"]) == (1, {"error": error_fields}, 3)
     assert message.startswith('422 - "')
 
     orders.forget()
@@ -96,7 +96,9 @@ async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress
     export["connections"]["Post"]["main"].append([{"node": "Failed", "type": "main", "index": 0}])
     run = await ended(shop, export, send_mode)
     assert await output_items(shop, run, "Read") == [{"number": 1, "n": 1}, {"number": 3, "n": 3}]
-    assert await output_items(shop, run, "Failed") == [{"n": 2, "error": {**told, "message": message}}]
+    assert await output_items(shop, run, "Failed") == [
+        {"n": 2, "error": {**error_fields, "message": message}}
+    ]
 
 
 async def test_an_error_status_is_passed_on_if_the_step_asks_for_it(

@@ -416,10 +416,10 @@ async def test_the_older_spreadsheet_node_reads_and_writes(version: float) -> No
 async def test_fields_move_into_a_file_and_back() -> None:
     """Moves all fields or one field into a file, and back; the source goes unless `keepSource` is set."""
     files = FilesInMemory()
-    there = await run("moveBinaryData", {"mode": "jsonToBinary"}, items(ROWS[0]), files)
-    assert not isinstance(there, str)
-    assert there[0][0].json == {}
-    back = await run("moveBinaryData", {}, there[0], files)
+    with_file = await run("moveBinaryData", {"mode": "jsonToBinary"}, items(ROWS[0]), files)
+    assert not isinstance(with_file, str)
+    assert with_file[0][0].json == {}
+    back = await run("moveBinaryData", {}, with_file[0], files)
     assert not isinstance(back, str)
     assert (back[0][0].json, dict(back[0][0].binary)) == (ROWS[0], {})
     record = {

@@ -69,12 +69,14 @@ def test_only_plain_numbers_of_a_path_make_lists(path: str, value: Any, fields: 
     assert target == fields
 
 
-@pytest.mark.parametrize(("count", "kept"), [(1.5, [2, 3]), (2, [2, 3]), (-1, []), (0, []), ("-1 / 0", [])])
-async def test_the_last_items_are_counted_as_slice_does(count: float | str, kept: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("count", "numbers"), [(1.5, [2, 3]), (2, [2, 3]), (-1, []), (0, []), ("-1 / 0", [])]
+)
+async def test_the_last_items_are_counted_as_slice_does(count: float | str, numbers: list[int]) -> None:
     """Keeps the items behind a limit that is rounded only once it is subtracted."""
     parameters = {"maxItems": f"={{{{ {count} }}}}", "keep": "lastItems"}
     items = [{"n": n} for n in (1, 2, 3)]
-    assert await outputs_of("limit", 1, parameters, items) == [[{"n": n} for n in kept]]
+    assert await outputs_of("limit", 1, parameters, items) == [[{"n": n} for n in numbers]]
     first = {"maxItems": "={{ -1 / 0 }}", "keep": "firstItems"}
     assert await outputs_of("limit", 1, first, items) == [[]]
 

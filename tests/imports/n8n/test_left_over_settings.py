@@ -56,10 +56,10 @@ def test_a_setting_that_n8n_does_not_have_is_a_warning_where_it_was_meant_to_be_
     """Warns of a setting that a step which calls a service has neither here nor in n8n."""
     findings = read_value(workflow_of(kind, version, parameters)).findings
     assert [f for f in findings if f.level is FindingLevel.ERROR] == []
-    [told] = [f for f in findings if "“Raw Body”" in f.message]
-    assert told.level is FindingLevel.WARNING
-    assert "is ignored here as there" in told.message
-    assert told.message.endswith("find it in the step in n8n, set it there and export the workflow again.")
+    [finding] = [f for f in findings if "“Raw Body”" in f.message]
+    assert finding.level is FindingLevel.WARNING
+    assert "is ignored here as there" in finding.message
+    assert finding.message.endswith("find it in the step in n8n, set it there and export the workflow again.")
 
 
 def test_a_disabled_step_needs_no_account() -> None:
@@ -130,5 +130,5 @@ async def test_how_conditions_combine_is_read_only_from_the_steps_own_setting(
     """Reads in version 1 only the step's own setting, not that of the other step."""
     rows = [{"value1": "={{ $json.n }}", "operation": "equal", "value2": number} for number in (1, 2)]
     parameters = {"conditions": {"number": rows}, name: value}
-    matching, rest = ([{"n": 1}], []) if is_read else ([], [{"n": 1}])
-    assert await outputs_of(kind, 1, parameters, [{"n": 1}]) == [matching, rest]
+    matching, discarded = ([{"n": 1}], []) if is_read else ([], [{"n": 1}])
+    assert await outputs_of(kind, 1, parameters, [{"n": 1}]) == [matching, discarded]

@@ -28,12 +28,12 @@ def written(name: str = PATH, **options: Any) -> list[dict[str, Any]]:
 def read_back(selector: str) -> list[dict[str, Any]]:
     """Returns steps that drop the file, read it again, and fail with its name, type and text."""
     text = {"operation": "text", "destinationKey": "text", "options": {"keepSource": "json"}}
-    shown = "={{ $json.fileName + '|' + $json.mimeType + '|' + $json.text }}"
+    file_properties = "={{ $json.fileName + '|' + $json.mimeType + '|' + $json.text }}"
     return [
         node("Drop", "aggregate", 1, {"aggregate": "aggregateAllItemData"}),
         node("Read", "readWriteFile", 1, {"fileSelector": selector, "options": {}}),
         node("Text", "extractFromFile", 1, text),
-        node("Stop", "stopAndError", 1, {"errorMessage": shown}),
+        node("Stop", "stopAndError", 1, {"errorMessage": file_properties}),
     ]
 
 
@@ -46,20 +46,20 @@ async def test_a_file_is_read_by_a_later_step_of_its_run(shop: Shop, selector: s
 
 async def test_a_file_can_be_appended_to(shop: Shop) -> None:
     """Appends what a second step writes to the same path to what the first one wrote."""
-    again = node("Again", "writeBinaryFile", 1, {"fileName": PATH, "options": {"append": True}})
-    run = await shop.run_and_drain(await automated(shop, chain(*written(), again, *read_back(PATH))))
+    second_write = node("Again", "writeBinaryFile", 1, {"fileName": PATH, "options": {"append": True}})
+    run = await shop.run_and_drain(await automated(shop, chain(*written(), second_write, *read_back(PATH))))
     assert (await shop.steps(run))[-1]["message"] == "prices.txt|text/plain|tea 4tea 4"
 
 
 async def test_the_older_steps_pass_files_on(shop: Shop) -> None:
     """readBinaryFile adds the file to the item; readBinaryFiles makes an item of each file."""
-    shown = "={{ [$json.fileName, $binary.tea.fileName].join('|') }}"
-    stop = node("Stop", "stopAndError", 1, {"errorMessage": shown})
-    one = node("Read", "readBinaryFile", 1, {"filePath": PATH, "dataPropertyName": "tea"})
-    run = await shop.run_and_drain(await automated(shop, chain(*written(), one, stop)))
+    file_names = "={{ [$json.fileName, $binary.tea.fileName].join('|') }}"
+    stop = node("Stop", "stopAndError", 1, {"errorMessage": file_names})
+    read_one = node("Read", "readBinaryFile", 1, {"filePath": PATH, "dataPropertyName": "tea"})
+    run = await shop.run_and_drain(await automated(shop, chain(*written(), read_one, stop)))
     assert (await shop.steps(run))[-1]["message"] == f"{PATH}|prices.txt"
-    each = node("Read", "readBinaryFiles", 1, {"fileSelector": "/files/*", "dataPropertyName": "tea"})
-    run = await shop.run_and_drain(await automated(shop, chain(*written(), each, stop)))
+    read_all = node("Read", "readBinaryFiles", 1, {"fileSelector": "/files/*", "dataPropertyName": "tea"})
+    run = await shop.run_and_drain(await automated(shop, chain(*written(), read_all, stop)))
     assert (await shop.steps(run))[-1]["message"] == "|prices.txt"
 
 

@@ -382,8 +382,8 @@ SEEN = {"operation": "removeItemsSeenInPreviousExecutions", "dedupeValue": "={{ 
 def _twice(parameters: dict[str, Any], **settings: Any) -> dict[str, Any]:
     """Returns a workflow in which the step gets the same items twice."""
     workflow = workflow_of("removeDuplicates", 2, parameters, **settings)
-    again = {**workflow["nodes"][0], "name": "Again", "type": "n8n-nodes-base.noOp", "position": [0, 9]}
-    workflow["nodes"].append(again)
+    second_step = {**workflow["nodes"][0], "name": "Again", "type": "n8n-nodes-base.noOp", "position": [0, 9]}
+    workflow["nodes"].append(second_step)
     to_step = {"node": "Step", "type": "main", "index": 0}
     workflow["connections"]["Start"]["main"][0].append({**to_step, "node": "Again"})
     workflow["connections"]["Again"] = {"main": [[to_step]]}

@@ -126,8 +126,8 @@ async def test_jmespath_of_a_missing_field_fails_the_step() -> None:
 
 
 @pytest.mark.parametrize("validation", ["strict", "loose"])
-@pytest.mark.parametrize(("value", "kept"), [(20240115, True), (2023, False), (1704182400000, None)])
-async def test_a_number_is_a_date_by_its_digits(value: int, kept: bool | None, validation: str) -> None:
+@pytest.mark.parametrize(("value", "is_kept"), [(20240115, True), (2023, False), (1704182400000, None)])
+async def test_a_number_is_a_date_by_its_digits(value: int, is_kept: bool | None, validation: str) -> None:
     """Reads the digits of a number as a date; milliseconds fail the item, as recorded in n8n."""
     row = {
         "leftValue": "={{ $json.v }}",
@@ -137,10 +137,10 @@ async def test_a_number_is_a_date_by_its_digits(value: int, kept: bool | None, v
     options = {"typeValidation": validation, "version": 2}
     conditions = {"options": options, "combinator": "and", "conditions": [row]}
     outputs = await outputs_of("filter", 2.2, {"conditions": conditions}, [{"v": value}])
-    if kept is None:
+    if is_kept is None:
         assert "dateTime" in outputs
     else:
-        assert outputs[0] == ([{"v": value}] if kept else [])
+        assert outputs[0] == ([{"v": value}] if is_kept else [])
 
 
 @pytest.mark.parametrize("kind", ["number", "boolean", "array", "object", "dateTime"])
@@ -245,8 +245,8 @@ async def test_an_item_that_is_only_an_error_goes_to_the_error_output(
 ) -> None:
     """Moves items whose only fields are `error`, or that and `message`, beside the fields they came from."""
     items = [{"n": 1}, {"n": 2}, {"n": 3}]
-    given = '[{ error: "a" }, { error: "b", message: "m" }, { ...$json, error: "c", more: 1 }]'
-    script = {"mode": "runOnceForEachItem", "jsCode": f"return {{ json: {given}[$itemIndex] }}"}
+    returned_items = '[{ error: "a" }, { error: "b", message: "m" }, { ...$json, error: "c", more: 1 }]'
+    script = {"mode": "runOnceForEachItem", "jsCode": f"return {{ json: {returned_items}[$itemIndex] }}"}
     assert await outputs_of("code", 2, script, items, onError=on_error) == outputs
     filled = {"assignments": {"assignments": [{"name": "error", "type": "string", "value": ""}]}}
     [first, *_] = await outputs_of("set", 3.4, filled, [{}], onError=on_error)

@@ -80,8 +80,8 @@ def _answering(version: float, output: int, parameters: Any, **settings: Any) ->
     """Returns a workflow whose step behind an answer to a webhook starts at one of its outputs."""
     answer = node("Answer", "respondToWebhook", version, parameters, **settings)
     workflow = chain(answer, node("Next", "noOp", 1, {}))
-    behind = [{"node": "Next", "type": "main", "index": 0}]
-    workflow["connections"]["Answer"] = {"main": [*[[] for _ in range(output)], behind]}
+    connections = [{"node": "Next", "type": "main", "index": 0}]
+    workflow["connections"]["Answer"] = {"main": [*[[] for _ in range(output)], connections]}
     return workflow
 
 

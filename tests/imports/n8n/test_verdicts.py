@@ -130,7 +130,7 @@ def test_a_manual_start_is_proposed_only_after_all_others(triggers: list[dict[st
     """Proposes what starts the workflow in n8n, and says so, whatever the order in the file."""
     read = read_value(connected([*triggers, passing("A")], {"Begin": ["A"], "Hook": ["A"]}))
     assert [trigger.name for trigger in read.plan.triggers] == ["Hook", "Begin"]
-    assert ("Hook", "foreign_trigger") in [(found.step, found.code) for found in read.findings]
+    assert ("Hook", "foreign_trigger") in [(finding.step, finding.code) for finding in read.findings]
 
 
 async def test_a_workflow_without_a_trigger_runs_by_hand_from_its_first_step(service: Service) -> None:
@@ -394,7 +394,7 @@ def test_settings_of_another_version_are_reported(
     if version is None:
         del step["typeVersion"]
     findings = read_value(chain(step)).findings
-    assert [str(found.level) for found in findings if "version" in found.message] == [level] * (
+    assert [str(finding.level) for finding in findings if "version" in finding.message] == [level] * (
         level is not None
     )
 
@@ -414,7 +414,9 @@ def test_a_script_in_the_setting_of_another_step_is_reported(
 ) -> None:
     """Warns of code that the step does not read, and says if n8n's example runs in its place."""
     findings = read_value(chain(node("Step", kind, 2 if kind == "code" else 1, parameters))).findings
-    messages = [found.message for found in findings if found.step == "Step" and found.level == "warning"]
+    messages = [
+        finding.message for finding in findings if finding.step == "Step" and finding.level == "warning"
+    ]
     assert [words in message for message in messages if words] == [True] * (words is not None)
     assert len(messages) == (words is not None)
 
@@ -425,7 +427,7 @@ def test_a_disabled_trigger_starts_nothing() -> None:
         [BEGIN, {**MORNING, "disabled": True}, passing("A")], {"Begin": ["A"], "Every morning": ["A"]}
     )
     read = read_value(export)
-    assert [(str(found.level), found.code) for found in read.findings] == [("note", "disabled_step")]
+    assert [(str(finding.level), finding.code) for finding in read.findings] == [("note", "disabled_step")]
     assert [trigger.name for trigger in read.plan.triggers] == ["Begin"]
 
 
@@ -448,8 +450,8 @@ def test_connections_of_an_unknown_form_are_reported_at_their_step(
     """Warns of connections that are no lists by kind at the step they come from, unless it is not there."""
     export = chain(passing("A"), passing("B"))
     export["connections"][source] = [[{"node": "B", "type": "main", "index": 0}]]
-    warnings = [found for found in read_value(export).findings if words in found.message]
-    assert [(found.step, str(found.level), found.code) for found in warnings] == [
+    warnings = [finding for finding in read_value(export).findings if words in finding.message]
+    assert [(finding.step, str(finding.level), finding.code) for finding in warnings] == [
         (step, "warning", "parameter")
     ]
 
@@ -461,7 +463,9 @@ def test_a_connection_to_a_missing_input_is_reported() -> None:
         export["connections"]["Begin"]["main"] = [[{"node": "Both", "type": "main", "index": index}]]
         findings = read_value(export).findings
         assert (
-            any("leads to input 3, but this step has only 2 inputs" in found.message for found in findings)
+            any(
+                "leads to input 3, but this step has only 2 inputs" in finding.message for finding in findings
+            )
             is is_told
         )
 
@@ -491,7 +495,7 @@ def test_an_unsupported_type_names_its_replacement(node_type: str, code: str, to
     See docs/design/imports-n8n.md#findings.
     """
     odd = {**node("Odd", "any", 1, {}), "type": node_type}
-    [finding] = [each for each in read_value(chain(odd)).findings if each.level == "error"]
+    [finding] = [candidate for candidate in read_value(chain(odd)).findings if candidate.level == "error"]
     assert (finding.step, finding.code) == ("Odd", code)
     assert todo in finding.message
 

@@ -36,13 +36,13 @@ class RecordingAddress(httpx.AsyncBaseTransport):
     """Records the requests to an outside address and answers them in turn, repeating the last answer."""
 
     answers: list[httpx.Response] = field(default_factory=lambda: [httpx.Response(200, json={"ok": True})])
-    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str, str]] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Records the request and answers it."""
         body = (await request.aread()).decode()
-        self.asked.append((request.method, request.url.path, body))
+        self.requests.append((request.method, request.url.path, body))
         if self.meanwhile is not None:
             await self.meanwhile()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -59,8 +59,8 @@ class RoutedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Passes the request to the transport of its host."""
-        there = request.url.host == OUTSIDE
-        return await (self.outside if there else self.default).handle_async_request(request)
+        is_outside = request.url.host == OUTSIDE
+        return await (self.outside if is_outside else self.default).handle_async_request(request)
 
 
 @dataclass
@@ -125,7 +125,7 @@ class FlowShop:
         assert isinstance(now.trigger, EventTrigger)
         assert now.trigger.listening is Listening.YES, now.trigger
 
-    async def told(self, automation: Automation, topic: str, row: Mapping[str, Any]) -> Run:
+    async def deliver(self, automation: Automation, topic: str, row: Mapping[str, Any]) -> Run:
         """Delivers an event about this object and returns the run that it started, as far as it goes."""
         self.listen()
         assert await self.store.tell(topic, dict(row)) == [200]

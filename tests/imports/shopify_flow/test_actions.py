@@ -93,7 +93,7 @@ async def run_of(flow_shop: FlowShop, steps: list[tuple[str, dict[str, Any]]]) -
     value = flow(began(), *tasks, links=[(1, "output", record["step_id"]) for record in tasks])
     automation = await flow_shop.automation(value, "orders/create")
     first = flow_shop.store.of("Order")[0]
-    return await flow_shop.told(automation, "ORDERS_CREATE", first)
+    return await flow_shop.deliver(automation, "ORDERS_CREATE", first)
 
 
 async def test_all_actions_share_one_approval_and_are_made_once(flow_shop: FlowShop) -> None:
@@ -154,7 +154,7 @@ def requests(objects: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str,
     [variant] = store.owned(ids["product4"])
     [stocked] = store.owned(ids["product5"])
     online, location = store.of("Publication")[0]["id"], store.of("Location")[0]["id"]
-    held, freed = (objects[name]["fulfillmentOrders"][0] for name in ("order7", "freed"))
+    held_order, freed = (objects[name]["fulfillmentOrders"][0] for name in ("order7", "freed"))
     quantity = {"inventoryItemId": stocked["item"], "locationId": location, "quantity": 9}
     field = {"ownerId": variant["id"], "namespace": "custom", "key": "care", "type": "t", "value": "Wash"}
     return {
@@ -169,7 +169,10 @@ def requests(objects: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str,
         "orderCancel": {"orderId": ids["order3"], "reason": "OTHER", "restock": False},
         "orderClose": {"input": {"id": ids["order4"]}},
         "orderOpen": {"input": {"id": ids["order5"]}},
-        "fulfillmentOrderHold": {"id": held, "fulfillmentHold": {"reason": "OTHER", "reasonNotes": "x"}},
+        "fulfillmentOrderHold": {
+            "id": held_order,
+            "fulfillmentHold": {"reason": "OTHER", "reasonNotes": "x"},
+        },
         "fulfillmentOrderReleaseHold": {"id": freed},
         "metafieldsSet": {"metafields": [field]},
         "urlRedirectCreate": {"urlRedirect": {"path": "/new", "target": "/jars"}},
@@ -269,11 +272,11 @@ async def test_a_request_rendered_by_liquid_is_checked_again(flow_shop: FlowShop
     for note in ('x", "taxExempt": "true', 'x", "note": "y'):
         flow_shop.shop.clock.tick(60)
         flow_shop.store.touch(order, note=note)
-        run = await flow_shop.told(automation, "ORDERS_CREATE", order)
+        run = await flow_shop.deliver(automation, "ORDERS_CREATE", order)
         assert run.status is RunStatus.FAILED, (note, run)
     flow_shop.shop.clock.tick(60)
     flow_shop.store.touch(order, note="Fine")
-    ended = await flow_shop.approved(await flow_shop.told(automation, "ORDERS_CREATE", order))
+    ended = await flow_shop.approved(await flow_shop.deliver(automation, "ORDERS_CREATE", order))
     assert ended.status is RunStatus.SUCCEEDED, ended
     assert [row["note"] for row in flow_shop.store.of("Customer")] == ["Fine"]
     assert len(flow_shop.store.applied()) == 1

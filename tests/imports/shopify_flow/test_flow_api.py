@@ -126,8 +126,8 @@ async def test_a_flow_is_stored_once_with_its_graph_and_findings(service: Servic
         ("Check if condition is met 2", "true", "Add product tags"),
         ("For each loop", "after", "Send internal email"),
     ]
-    again = await member.post(PATH, body(PRESALE, "Another name"))
-    assert (again.status, again.data["import"]["id"]) == (200, flow_import["id"])
+    second_response = await member.post(PATH, body(PRESALE, "Another name"))
+    assert (second_response.status, second_response.data["import"]["id"]) == (200, flow_import["id"])
     of_tool = await member.get(f"{PATH}?source=workflow_tool")
     of_flow = await member.get(f"{PATH}?source=store_flow")
     assert (of_tool.data["imports"], [item["id"] for item in of_flow.data["imports"]]) == (
@@ -311,14 +311,14 @@ async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(serv
     edited["root"]["links"].append(
         {"from_step_id": 2, "from_port_id": "false", "to_step_id": 9, "to_port_id": "input"}
     )
-    again = await store_import(member, edited)
-    assert again["id"] != first["id"]
+    second_import = await store_import(member, edited)
+    assert second_import["id"] != first["id"]
     answer = await member.post(
-        f"{PATH}/{again['id']}/preview", {"integration_id": store, "bindings": binding}
+        f"{PATH}/{second_import['id']}/preview", {"integration_id": store, "bindings": binding}
     )
     assert answer.data["readiness"]["unconfigured"] == []
     assert answer.data["sends"] == ["Send internal email", "Send HTTP request"]
-    response = await member.post(f"{PATH}/{again['id']}/automations", request_body)
+    response = await member.post(f"{PATH}/{second_import['id']}/automations", request_body)
     assert response.data["automation"]["readiness"]["ready"] is True
     renamed = json.loads(json.dumps(MAIL).replace('"name": null', '"name": "Tell them"'))
     other = await store_import(member, renamed)

@@ -103,7 +103,7 @@ async def test_a_text_of_the_store_cannot_add_a_field_to_a_request(flow_shop: Fl
     automation = await flow_shop.automation(flow(began(), request), "orders/create")
     order = flow_shop.store.of("Order")[0]
     flow_shop.store.touch(order, note='x", "firstName": "Mallory')
-    run = await flow_shop.told(automation, "ORDERS_CREATE", order)
+    run = await flow_shop.deliver(automation, "ORDERS_CREATE", order)
     assert (run.status, flow_shop.store.writes()) == (RunStatus.FAILED, []), run
     assert "firstName" in str(run.message)
 
@@ -118,7 +118,7 @@ async def test_an_invalid_quantity_fails_with_a_message(flow_shop: FlowShop, qua
     step = task(2, ADMIN + "set_inventory_quantity", **ids, quantity="{{ order.note }}")
     order = flow_shop.store.of("Order")[0]
     flow_shop.store.touch(order, note=quantity)
-    run = await flow_shop.told(
+    run = await flow_shop.deliver(
         await flow_shop.automation(flow(began(), step), "orders/create"), "ORDERS_CREATE", order
     )
     assert run.message == "The quantity of this step is not a whole number.", run
@@ -132,7 +132,7 @@ async def test_headers_made_invalid_by_data_fail_with_a_message(flow_shop: FlowS
     order = flow_shop.store.of("Order")[0]
     flow_shop.store.touch(order, note="5")
     value = flow(began(), http(2, headers="{{ order.note }}"))
-    run = await flow_shop.told(await flow_shop.automation(value, "orders/create"), "ORDERS_CREATE", order)
+    run = await flow_shop.deliver(await flow_shop.automation(value, "orders/create"), "ORDERS_CREATE", order)
     assert run.message == "The headers of this step cannot be read. Write each as a name and a value.", run
 
 
@@ -147,5 +147,5 @@ async def test_a_response_that_cannot_be_stored_as_json_is_text(flow_shop: FlowS
     ]
     value = flow(began(), http(2, method="GET", body=""), http(3, body="{{ sendHttpRequest.body | size }}"))
     automation = await flow_shop.automation(value, "orders/create")
-    run = await flow_shop.told(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
+    run = await flow_shop.deliver(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
     assert run.status is RunStatus.WAITING_APPROVAL, run

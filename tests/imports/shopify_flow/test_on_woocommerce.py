@@ -72,13 +72,13 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(flow_shop
     [product] = [item async for page in reader.read(PRODUCT, ById(str(first))) for item in page.items]
     assert "In Demand" in product.tags
     newest = FlowObjectsQuery("orders", ("orders.id", "orders.lineItems.product.id"), sort="ID desc", limit=1)
-    [seen] = [item async for page in reader.read(FLOW_OBJECTS, newest) for item in page.items]
-    assert (seen["id"], [line["product"]["id"] for line in seen["lineItems"]]) == (
+    [newest_order] = [item async for page in reader.read(FLOW_OBJECTS, newest) for item in page.items]
+    assert (newest_order["id"], [line["product"]["id"] for line in newest_order["lineItems"]]) == (
         order,
         [str(first), str(second)],
     )
     [read] = [item async for page in reader.read(ORDERS, OrdersQuery(ids=(order,))) for item in page.items]
-    assert (seen["totalPrice"], seen["customer"]) == (read.total, None)
+    assert (newest_order["totalPrice"], newest_order["customer"]) == (read.total, None)
 
 
 async def test_steps_and_fields_without_a_counterpart_are_named(flow_shop: FlowShop) -> None:

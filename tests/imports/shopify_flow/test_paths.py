@@ -159,7 +159,7 @@ AMOUNT = "order.totalPriceSet.shopMoney.amount"
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "error_count"),
     [
         (f"{{% if {AMOUNT} == 0 %}}x{{% endif %}}", 1),
         (f"{{% assign a = {AMOUNT} %}}{{% unless order.test or 19.99 != a %}}x{{% endunless %}}", 1),
@@ -184,10 +184,10 @@ AMOUNT = "order.totalPriceSet.shopMoney.amount"
         ("{% for l in order.lineItems %}{% if l.quantity == 1 %}x{% endif %}{% endfor %}", 0),
     ],
 )
-def test_comparing_an_amount_with_a_number_for_equality_is_an_error(text: str, found: int) -> None:
+def test_comparing_an_amount_with_a_number_for_equality_is_an_error(text: str, error_count: int) -> None:
     """Reports at import what a run would fail with. See docs/design/imports-shopify-flow.md#liquid."""
     listed_errors = errors(flow(began(), http(2, body=text)))
-    assert [error.code for error in listed_errors] == ["expression_feature"] * found
+    assert [error.code for error in listed_errors] == ["expression_feature"] * error_count
     assert all(f"“{AMOUNT}” with a number" in error.message for error in listed_errors)
 
 

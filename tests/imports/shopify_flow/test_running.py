@@ -22,7 +22,7 @@ SCRIPT = "export default function main(input) { return { big: input.order.lineIt
 
 def sent(flow_shop: FlowShop) -> list[str]:
     """Returns the bodies of the POST requests to the outside address, in their order."""
-    return [body for method, _, body in flow_shop.outside.asked if method == "POST"]
+    return [body for method, _, body in flow_shop.outside.requests if method == "POST"]
 
 
 def in_loop(*more: Any) -> dict[str, Any]:
@@ -51,14 +51,14 @@ async def test_the_object_of_an_event_is_read_and_one_branch_followed(anywhere: 
     )
     automation = await anywhere.automation(value, "orders/create")
     [order] = anywhere.store.of("Order")
-    run = await anywhere.told(automation, "ORDERS_CREATE", order)
+    run = await anywhere.deliver(automation, "ORDERS_CREATE", order)
     assert run.status is RunStatus.WAITING_APPROVAL, await anywhere.shop.steps(run)
     assert sent(anywhere) == []
     ended = await anywhere.approved(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
     assert sent(anywhere) == [f"{order['name']} of Ada is rich"]
     anywhere.store.touch(order, totalPriceSet=anywhere.store.money("12.00"))
-    ended = await anywhere.approved(await anywhere.told(automation, "ORDERS_CREATE", order))
+    ended = await anywhere.approved(await anywhere.deliver(automation, "ORDERS_CREATE", order))
     assert sent(anywhere)[1:] == ["Mug+Pot+Lid is poor"]
 
 
@@ -69,7 +69,7 @@ async def test_all_changes_of_a_for_each_share_one_approval(flow_shop: FlowShop)
     See docs/design/runs.md#execution and docs/design/api/runs.md#step.
     """
     automation = await flow_shop.automation(in_loop(), "orders/create")
-    run = await flow_shop.told(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
+    run = await flow_shop.deliver(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
     assert [row for row in await flow_shop.rows(run) if row[2] == "held"] == [
         ("Send HTTP request", 1, "held"),
         ("Send HTTP request", 2, "held"),
@@ -93,7 +93,7 @@ async def test_steps_after_a_change_ask_in_a_second_approval(
     links = [(1, "output", 2), (2, "output", 3), (1, "output", 4), (4, "output", 5), (5, "output", 6)]
     value = flow(began(), *(http(number, body=f"step {number}") for number in range(2, 7)), links=links)
     automation = await flow_shop.automation(value, "orders/create")
-    run = await flow_shop.told(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
+    run = await flow_shop.deliver(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
     first = await flow_shop.shop.changes(run)
     assert len(first) == 2
     await flow_shop.shop.approve(run, [first[1]])
@@ -118,7 +118,7 @@ async def test_an_invalid_url_from_data_fails_with_a_message(flow_shop: FlowShop
         "orders/create",
     )
     flow_shop.store.touch(order, note="a\r\nb")
-    run = await flow_shop.told(automation, "ORDERS_CREATE", order)
+    run = await flow_shop.deliver(automation, "ORDERS_CREATE", order)
     assert (run.status, run.message) == (
         RunStatus.FAILED,
         "The address of this step is not a complete https address.",
@@ -136,7 +136,7 @@ async def test_a_computed_wait_has_at_most_ninety_days(
     until = f"{{{{ 'now' | date_plus: '{days} days' }}}}"
     value = flow(began(), task(2, FLOW + "wait", "WAIT", until=until), http(3))
     automation = await flow_shop.automation(value, "orders/create")
-    run = await flow_shop.told(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
+    run = await flow_shop.deliver(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
     assert run.status is status, (run, await flow_shop.shop.steps(run))
 
 
@@ -149,7 +149,7 @@ async def test_an_element_altered_after_its_approval_is_not_sent(
     """
     shop = flow_shop.shop
     automation = await flow_shop.automation(in_loop(), "orders/create")
-    run = await flow_shop.told(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
+    run = await flow_shop.deliver(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
     second = (await shop.changes(run))[1]
     [part] = second.proposal.parts
     other = replace(part, arguments={**part.arguments, "url": "https://hooks.example/elsewhere"})
@@ -249,7 +249,7 @@ async def test_a_test_run_reads_the_newest_order_and_sends_nothing(flow_shop: Fl
     ]
     assert "“Send HTTP request”" in words
     assert "“sendHttpRequest.body”" in words
-    assert (flow_shop.outside.asked, flow_shop.store.writes()) == ([], [])
+    assert (flow_shop.outside.requests, flow_shop.store.writes()) == ([], [])
     live = await flow_shop.shop.run_and_drain(automation)
     assert live.status is RunStatus.FAILED, live
     assert "Let the store's event start it" in str(live.message)
@@ -270,12 +270,12 @@ async def test_a_later_step_reads_the_response_to_a_request(flow_shop: FlowShop)
     automation = await flow_shop.automation(value, "orders/create")
     [order] = flow_shop.store.of("Order")
     for status in 201, 503:
-        flow_shop.outside.asked.clear()
+        flow_shop.outside.requests.clear()
         flow_shop.outside.answers = [
             httpx.Response(status, json={"number": 7}),
             httpx.Response(200, json={"ok": True}),
         ]
-        ended = await flow_shop.approved(await flow_shop.told(automation, "ORDERS_CREATE", order))
+        ended = await flow_shop.approved(await flow_shop.deliver(automation, "ORDERS_CREATE", order))
         assert ended.status is RunStatus.SUCCEEDED, ended
         assert sent(flow_shop) == ["first", f"{status} 7"]
 
@@ -297,9 +297,9 @@ async def test_a_wait_reads_again_and_continues_after_a_restart(flow_shop: FlowS
     )
     automation = await flow_shop.automation(value, "orders/create", send_mode="send")
     [order] = flow_shop.store.of("Order")
-    run = await flow_shop.told(automation, "ORDERS_CREATE", order)
+    run = await flow_shop.deliver(automation, "ORDERS_CREATE", order)
     assert run.status not in TERMINAL, (run, await flow_shop.shop.steps(run))
-    assert [path for _, path, _ in flow_shop.outside.asked] == ["/6"]
+    assert [path for _, path, _ in flow_shop.outside.requests] == ["/6"]
     flow_shop.store.touch(order, note="Ring twice")
     await flow_shop.shop.restart()
     await flow_shop.shop.clock.advance(2 * 86_400)
@@ -352,7 +352,7 @@ async def test_an_error_status_fails_the_run_unless_the_step_ignores_it(
     """
     flow_shop.outside.answers[:] = [answer]
     value = flow(began(), http(2, method="GET", body="", **settings))
-    run = await flow_shop.told(
+    run = await flow_shop.deliver(
         await flow_shop.automation(value, "orders/create"), "ORDERS_CREATE", flow_shop.store.of("Order")[0]
     )
     assert run.status is expected, (run, await flow_shop.shop.steps(run))

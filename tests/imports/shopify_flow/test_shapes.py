@@ -56,16 +56,16 @@ async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(
     )
     automation, order = await anywhere.automation(value, "orders/create"), order_of(anywhere)
     tags = sorted(["High-Value", f"of {order['name']}"])
-    run = await anywhere.told(automation, "ORDERS_CREATE", order)
+    run = await anywhere.deliver(automation, "ORDERS_CREATE", order)
     assert await asked_for(anywhere, run) == [(f"{order['name']}, Ada Lovelace", "tags", [], tags)]
     await went_well(anywhere, run)
     assert sorted(order["tags"]) == tags
     await anywhere.shop.clock.advance(700)  # events soon after a change count as its echo
     anywhere.store.touch(order, email="other@shop.example")
-    again = await anywhere.told(automation, "ORDERS_CREATE", order)
-    assert (again.status, await anywhere.shop.changes(again)) == (RunStatus.SUCCEEDED, [])
+    second_run = await anywhere.deliver(automation, "ORDERS_CREATE", order)
+    assert (second_run.status, await anywhere.shop.changes(second_run)) == (RunStatus.SUCCEEDED, [])
     anywhere.store.touch(order, totalPriceSet=anywhere.store.money("499.99"), tags=[])
-    small = await anywhere.told(automation, "ORDERS_CREATE", order)
+    small = await anywhere.deliver(automation, "ORDERS_CREATE", order)
     assert (small.status, order["tags"]) == (RunStatus.SUCCEEDED, [])
 
 
@@ -84,10 +84,10 @@ async def test_a_risky_order_is_put_on_hold(flow_shop: FlowShop) -> None:
         links=[(1, "output", 2), (2, "true", 3)],
     )
     automation, order = await flow_shop.automation(value, "orders/updated"), order_of(flow_shop)
-    calm = await flow_shop.told(automation, "ORDERS_UPDATED", order)
+    calm = await flow_shop.deliver(automation, "ORDERS_UPDATED", order)
     assert (calm.status, await flow_shop.shop.changes(calm)) == (RunStatus.SUCCEEDED, [])
     order["risk"] = {"assessments": [{"riskLevel": "HIGH", "facts": []}]}
-    run = await flow_shop.told(automation, "ORDERS_UPDATED", order)
+    run = await flow_shop.deliver(automation, "ORDERS_UPDATED", order)
     label = f"{order['name']}, Ada Lovelace"
     assert await asked_for(flow_shop, run) == [(label, "fulfilment", "open", "on_hold")]
     [beside] = [change.proposal.message for change in await flow_shop.shop.changes(run)]
@@ -160,7 +160,7 @@ async def test_every_element_may_put_a_tag_of_its_own_on_one_order(flow_shop: Fl
     )
     automation, order = await flow_shop.automation(value, "orders/create"), order_of(flow_shop)
     order["tags"] = ["open", "own"]
-    run = await flow_shop.told(automation, "ORDERS_CREATE", order)
+    run = await flow_shop.deliver(automation, "ORDERS_CREATE", order)
     requests = sorted((before, after) for _, _, before, after in await asked_for(flow_shop, run))
     assert requests == [([], [f"has {name}", "x"]) for name in ("Lid", "Mug", "Pot")] + [(["open"], [])]
     await went_well(flow_shop, run)
@@ -204,7 +204,7 @@ async def test_later_steps_use_the_output_of_code(flow_shop: FlowShop) -> None:
         [product] = [row for row in flow_shop.store.of("Product") if row["title"] == name]
         product["tags"] = ["fragile"]
     automation, order = await flow_shop.automation(value, "orders/paid"), order_of(flow_shop)
-    run = await flow_shop.told(automation, "ORDERS_PAID", order)
+    run = await flow_shop.deliver(automation, "ORDERS_PAID", order)
     label = f"{order['name']}, Ada Lovelace"
     assert sorted(await asked_for(flow_shop, run)) == [
         (label, "custom.fragile", None, "6"),
@@ -236,13 +236,13 @@ async def test_both_branches_of_conditions_are_followed(flow_shop: FlowShop) -> 
     for (risk, payment), (operation, actual) in expected.items():
         order = flow_shop.store.add_order(variants, payment=payment, risk=risk)
         write_count = len(flow_shop.store.applied())
-        run = await flow_shop.told(automation, "ORDERS_UPDATED", order)
+        run = await flow_shop.deliver(automation, "ORDERS_UPDATED", order)
         assert len(flow_shop.store.applied()) == write_count
         changes = await flow_shop.shop.changes(run)
         assert [part.operation for change in changes for part in change.proposal.parts] == [operation]
         await went_well(flow_shop, run)
-        seen = (order["displayFinancialStatus"], order["tags"], order["cancelledAt"] is not None)
-        assert (len(flow_shop.store.applied()), seen) == (write_count + 1, actual)
+        order_state = (order["displayFinancialStatus"], order["tags"], order["cancelledAt"] is not None)
+        assert (len(flow_shop.store.applied()), order_state) == (write_count + 1, actual)
 
 
 async def test_a_test_run_shows_all_changes_and_makes_none(flow_shop: FlowShop) -> None:

@@ -150,8 +150,8 @@ def test_any_all_and_none_of_a_list(quantities: list[int], expected: tuple[bool,
 
     See docs/design/imports-shopify-flow.md#conditions.
     """
-    seen = FlowVariables({"order": {"lines": [{"quantity": quantity} for quantity in quantities]}})
-    assert tuple(holds(_each_line(item), seen, ZONE) for item in ("any", "all", "none")) == expected
+    variables = FlowVariables({"order": {"lines": [{"quantity": quantity} for quantity in quantities]}})
+    assert tuple(holds(_each_line(item), variables, ZONE) for item in ("any", "all", "none")) == expected
 
 
 def test_lists_within_lists_and_paths_on_both_sides() -> None:
@@ -187,16 +187,16 @@ def test_unknown_fields_fail_only_where_they_are_read() -> None:
     """
     known_condition = {"path": "order.total", "operator": ">", "value": "5", "type": "Int"}
     not_known = {"path": "made.id", "operator": "not_nil?"}
-    seen = FlowVariables({"order": {"total": 1}, "made": {"name": "x"}}, frozenset(("made.id",)))
-    assert not holds({"and": [known_condition, not_known]}, seen, ZONE)
-    assert holds({"path": "made.name", "operator": "==", "value": "X"}, seen, ZONE)
+    variables = FlowVariables({"order": {"total": 1}, "made": {"name": "x"}}, frozenset(("made.id",)))
+    assert not holds({"and": [known_condition, not_known]}, variables, ZONE)
+    assert holds({"path": "made.name", "operator": "==", "value": "X"}, variables, ZONE)
     for tree in (
         {"or": [known_condition, not_known]},
         {"path": "made.id.below", "operator": "nil?"},
         {"path": "made", "operator": "nil?"},
     ):
         with pytest.raises(UnknownInTest):
-            holds(tree, seen, ZONE)
+            holds(tree, variables, ZONE)
 
 
 _VALUES = st.one_of(

@@ -45,17 +45,17 @@ def test_objects_are_read_after_the_trigger_and_after_each_wait() -> None:
         for step in plan.steps
         if step.origin is not None and step.origin.source_type == READ_TASK
     }
-    first, again = "Read the draft order 2", "Read the draft order again"
-    assert list(reads) == [first, again]
+    first, second = "Read the draft order 2", "Read the draft order again"
+    assert list(reads) == [first, second]
     assert sorted((edge.source, edge.target) for edge in plan.edges) == [
         ("Began", first),
         ("Get", "Wait"),
         (first, "Get"),
         (first, "Read the draft order"),
-        (again, "End"),
-        ("Wait", again),
+        (second, "End"),
+        ("Wait", second),
     ]
-    read = [(variable.root, variable.paths, variable.patched) for variable in variables_of(reads[again])]
+    read = [(variable.root, variable.paths, variable.patched) for variable in variables_of(reads[second])]
     assert read == [("draftOrder", ("draftOrder.gift",), PATCHED), ("shop", ("shop.name",), ())]
     variables = variables_of(plan.step("Get"))
     assert [(each_variable.root, each_variable.paths) for each_variable in variables] == [

@@ -131,10 +131,10 @@ def test_each_execution_has_a_unique_iteration(random_plan: tuple[Plan, dict[str
     """
     plan, outputs = random_plan
     order = FlowOrder(plan, entry="trigger")
-    seen: set[tuple[str, str | None]] = set()
+    keys: set[tuple[str, str | None]] = set()
     while (execution := order.next()) is not None:
         key = (execution.step.name, execution.iteration)
-        assert key not in seen
-        seen.add(key)
+        assert key not in keys
+        keys.add(key)
         assert f"{execution.iteration}.".startswith("".join(f"{number}." for number in execution.path))
         order.settle(execution, outputs[execution.step.name])

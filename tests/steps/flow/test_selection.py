@@ -42,9 +42,9 @@ def test_a_selection_picks_fields_of_the_environment() -> None:
     See docs/design/imports-shopify-flow.md#tasks.
     """
     text = "query Input {\n order { # mine\n name, lines { title } buyer: customer { id } nope } }"
-    seen = FlowVariables({"order": ORDER, "secret": 1})
+    variables = FlowVariables({"order": ORDER, "secret": 1})
     lines = [{"title": "A"}, {"title": "B"}, {"title": None}]
-    assert cut(seen, read_selection(text)) == {
+    assert cut(variables, read_selection(text)) == {
         "order": {"name": "#1", "lines": lines, "buyer": None, "nope": None}
     }
     assert read_selection(text).paths() == [
