@@ -1,4 +1,4 @@
-"""Ranks what keeps exports from running, and orders the blockers by how many exports fixing each gains."""
+"""Ranks the blockers of exports, and orders them by how many exports each fix would make clean."""
 
 import re
 from collections import Counter
@@ -30,7 +30,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class SurveyedExport:
-    """Holds what the report needs of one export."""
+    """The data of one export that the report uses."""
 
     name: str
     clean: bool
@@ -129,7 +129,7 @@ def _words(share: dict[str, Any]) -> str:
 
 
 def _ranked(exports: Sequence[SurveyedExport], name_of: Any) -> list[dict[str, Any]]:
-    """Ranks blockers by how many exports each alone keeps from running, then by how many exports have it."""
+    """Ranks blockers by how many exports each alone blocks, then by how many exports have it."""
     total: Counter[str] = Counter()
     alone: Counter[str] = Counter()
     for export in exports:

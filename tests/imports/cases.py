@@ -239,7 +239,7 @@ async def _main(texts: Mapping[str, str]) -> int:
 def main(folder: Path, only: str) -> int:
     """Runs the cases of a folder whose name contains `only`.
 
-    Returns 0 if all are equal, 2 if there is no folder, else 1.
+    Returns 0 if all are equal, 2 if the folder does not exist, else 1.
     """
     if not folder.is_dir():
         print(f"There is no folder {folder}.")

@@ -303,7 +303,7 @@ PLACES: Final[dict[str, Callable[[Random], tuple[str, Any]]]] = {
 
 
 def planted(seed: int, count: int) -> list[Planted]:
-    """Returns `count` exports with one secret each, taking the kinds of places in turn."""
+    """Returns `count` exports with one secret each, cycling through the kinds of places."""
     random = Random(seed)
     kinds = list(PLACES)
     return [Planted(kind, *PLACES[kind](random)) for kind in (kinds[index % 12] for index in range(count))]

@@ -97,7 +97,7 @@ async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
 
 
 def main(folder: Path, *, as_json: bool) -> int:
-    """Prints the report of a folder; returns 2 if there is no such folder, 1 if an export broke, else 0."""
+    """Prints the report of a folder; returns 2 if it does not exist, 1 if an export broke, else 0."""
     if not folder.is_dir():
         print(f"There is no folder {folder}.")
         return 2

@@ -55,7 +55,7 @@ def calling_itself(*body: dict[str, Any], starts: bool = True) -> dict[str, Any]
 
 
 async def test_a_workflow_calls_itself_at_its_trigger_for_calls(shop: Shop) -> None:
-    """Calls itself once for each item, without the steps behind the other start."""
+    """Calls itself once for each item, without the steps after the other start."""
     double = code("Double", "return items.map(({json}) => ({json: {n: json.n * 2}}))")
     automation = await automated(shop, calling_itself(double))
     run = await shop.run_and_drain(automation)
@@ -92,7 +92,7 @@ def call_by_id(
 
 
 def seen_step(text: str = "$input.all().map((item) => item.json)") -> dict[str, Any]:
-    """Returns a step that fails with the JSON of what it gets."""
+    """Returns a step that fails with the JSON of its input items."""
     return code("See", f"throw new Error(JSON.stringify({text}))")
 
 
@@ -274,7 +274,7 @@ async def test_an_invalid_choice_is_refused_at_its_step(shop: Shop) -> None:
 
 @on_one_engine
 async def test_a_preview_proposes_the_import_with_the_name_of_the_called_workflow(shop: Shop) -> None:
-    """Proposes the import of the called workflow's name; with a choice it shows what that import sends."""
+    """Proposes the import with the called workflow's name; with a choice it shows that import's sends."""
     chosen = await import_of(shop, passed_to(tell_step(), name="Called"))
     record = (await store_export(shop, chain(call_by_id(workflow_name="called")))).record
     displayed = partial(preview, actor=shop.owner, plan=record.plan or {}, issues=[])

@@ -1,4 +1,7 @@
-"""Tests the node dataTable: rows that a workflow keeps. See docs/design/static-data.md#data-tables."""
+"""Tests the node dataTable: rows that a workflow stores between runs.
+
+See docs/design/static-data.md#data-tables.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -64,7 +67,7 @@ C = row(3, sku="c")
 
 
 async def behind_rows(step: Mapping[str, Any], *, before: Mapping[str, Any] | None = None) -> Any:
-    """Runs a step named Step once behind one that inserts the rows; returns the fields at its outputs."""
+    """Runs a step named Step once, after one that inserts the rows; returns the fields at its outputs."""
     once = node("Once", "limit", 1, {})
     fill = table("Fill", "insert", **AUTOMATIC)
     export = chain(fill, once, *([before, node("One", "limit", 1, {})] if before else []), step)
@@ -120,7 +123,7 @@ async def behind_rows(step: Mapping[str, Any], *, before: Mapping[str, Any] | No
     ],
 )  # fmt: skip
 async def test_rows_are_read_by_conditions(parameters: dict[str, Any], rows: list[Any]) -> None:
-    """Returns the rows that meet the conditions, in the order asked for, by the types of their columns."""
+    """Returns the rows that meet the conditions, ordered by the types of their columns."""
     assert await behind_rows(table("Step", "get", **parameters)) == [rows]
 
 
@@ -188,7 +191,7 @@ async def test_a_value_that_a_table_cannot_hold_fails_the_item(step: dict[str, A
 
 
 async def test_a_field_without_a_column_fails_the_item() -> None:
-    """Maps fields by their names, leaves out a row's own, and fails for one that is no column."""
+    """Maps fields by name, ignores a row's own columns, and fails for a field without a column."""
     rename = node("More", "set", 3.4, {"assignments": {"assignments": [
         {"name": "colour", "value": "red", "type": "string"}]}, "includeOtherFields": True})  # fmt: skip
     message = await behind_rows(table("Step", "insert", **AUTOMATIC), before=rename)
@@ -218,7 +221,7 @@ async def test_a_field_without_a_column_fails_the_item() -> None:
     ],
 )
 def test_unsupported_settings_are_errors(parameters: dict[str, Any], words: str) -> None:
-    """Says at import what keeps a step from running."""
+    """Reports at import why a step cannot run."""
     errors = errors_of("dataTable", 1.1, {"dataTableId": ORDERS, "columns": {}} | parameters)
     assert any(words in finding.message for finding in errors), errors
 
@@ -269,7 +272,7 @@ ALL = table("All", "get", returnAll=True)
 
 
 async def test_rows_are_available_in_the_next_run(shop: Shop) -> None:
-    """Keeps the rows of runs that succeeded; a test run sees them and keeps none of its own."""
+    """Stores the rows of successful runs; a test run sees them and stores none of its own."""
     automation = await automated(shop, chain(ADD, ALL, COUNT))
     for mode in (Mode.LIVE, Mode.TEST, Mode.LIVE):
         assert (await shop.run_and_drain(automation, mode)).status is RunStatus.SUCCEEDED
@@ -289,7 +292,7 @@ async def test_a_failed_run_stores_no_rows(shop: Shop) -> None:
 
 @on_one_engine
 async def test_a_called_workflow_works_on_its_callers_tables(shop: Shop) -> None:
-    """A workflow that stands in its caller keeps no objects, but writes to the caller's tables."""
+    """Stores no static data of an embedded workflow, but its rows in the caller's tables."""
     automation = await automated(shop, chain(ADD, calling([ADD]), ALL, COUNT))
     assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
     assert (await stored(shop, automation))["node:Count"] == {"rows": 2}  # one of each
@@ -297,7 +300,7 @@ async def test_a_called_workflow_works_on_its_callers_tables(shop: Shop) -> None
 
 @on_one_engine
 async def test_a_table_that_gets_too_large_fails_the_step(shop: Shop) -> None:
-    """Holds 1 MiB with all that the automation keeps, and no more."""
+    """Accepts at most 1 MiB for everything that the automation stores."""
     many = code("Many", "return Array.from({length: 11}, () => ({json: {sku: 'x'.repeat(100_000)}}));")
     automation = await automated(shop, chain(many, table("Add", "insert", **AUTOMATIC)))
     run = await shop.run_and_drain(automation)

@@ -21,7 +21,7 @@ def fetched(**more: Any) -> dict[str, Any]:
 
 
 def reading() -> dict[str, Any]:
-    """Returns an export that fetches and reads a price list, and fails with what two steps know of it."""
+    """Returns an export that fetches and reads a price list, and fails with what two steps received."""
     actual = "const f = $('Fetch').first().binary.data; return [{json: {n: items.length, ...f}}]"
     stop = "={{ $json.n + ' ' + $json.fileName + ' ' + $json.mimeType + ' ' + $json.bytes }}"
     ending = node("Tell", "stopAndError", 1, {"errorType": "errorMessage", "errorMessage": stop})
@@ -29,7 +29,7 @@ def reading() -> dict[str, Any]:
 
 
 def answers(shop: Shop, *, status: int = 200, times: int = 1) -> None:
-    """Makes the address answer with the price list."""
+    """Makes the address respond with the price list."""
     for _ in range(times):
         shop.fault("status", "GET", "/wp-json/prices.csv", status=status, body="sku,price\nA,1\nB,2\n")
 

@@ -1,4 +1,4 @@
-"""Tests HTTP steps that sign in: the account that an import asks for, and runs with a bound account."""
+"""Tests HTTP steps that sign in: the account that an import requires, and runs with a bound account."""
 
 import json
 from base64 import b64encode
@@ -90,7 +90,7 @@ def _answer_with(response: httpx.Response, request: httpx.Request) -> httpx.Resp
 async def test_a_detected_file_of_an_account_may_be_as_large_as_files_are(
     partner: PartnerShop, content_type: str, limit: int
 ) -> None:
-    """Passes on a file of 20 MiB and JSON of 10 MiB, and fails for what is larger."""
+    """Passes on a file of 20 MiB and JSON of 10 MiB, and fails for larger ones."""
     for size, status in ((limit, RunStatus.SUCCEEDED), (limit + 1, RunStatus.FAILED)):
         headers = {"content-type": content_type}
         response = httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"7".ljust(size)))
@@ -153,7 +153,10 @@ async def test_a_literal_key_is_replaced_by_the_key_of_the_account(partner: Part
 
 
 def read(step: dict[str, Any]) -> tuple[str | None, Any, list[tuple[str, str]]]:
-    """Returns what the step needs, the proposed account, and its findings except notes."""
+    """Returns the kind of connection that the step needs, the proposed account, and its findings.
+
+    Notes are left out.
+    """
     export = read_value(chain(step))
     plan = plan_json.from_json(plan_json.to_json(export.plan))
     origin = plan.step("Ask").origin
@@ -265,7 +268,7 @@ def test_a_user_name_in_a_url_is_an_error(user: str) -> None:
 
 
 def test_each_removed_key_of_several_is_named() -> None:
-    """Reports a key of the address and one of a header as removed, each in a finding of its own."""
+    """Reports a key of the URL and one of a header as removed, in separate findings."""
     headers = {"parameters": [{"name": "X-Api-Key", "value": "an-old-key-4711-of-the-file"}]}
     url = f"=https://{API}/{{{{ $json.n }}}}/sk-live-abcdefghijklmnop1234567890/x"
     _, _, findings = read(http(url=url, sendHeaders=True, headerParameters=headers))
@@ -319,7 +322,7 @@ async def test_the_one_account_that_fits_is_proposed(partner: PartnerShop) -> No
 
 
 async def test_an_account_of_an_older_release_is_proposed(partner: PartnerShop) -> None:
-    """Reads a host with a port and without a scheme, as older releases kept it, as one over https."""
+    """Reads a host with a port and without a scheme, as stored by older releases, as https."""
     shop = partner.shop
     steps = [
         node(name, "httpRequest", 4.2, {"url": f"{url}/a", **HEADER, "options": {}})
@@ -483,7 +486,7 @@ async def test_a_marker_from_data_is_not_replaced_by_a_key(partner: PartnerShop,
 
 
 async def test_a_key_that_the_server_repeats_is_not_stored(partner: PartnerShop) -> None:
-    """Replaces the key in answers, headers included, plain and encoded; the user name stays."""
+    """Replaces the key in responses, including headers, plain and encoded; the user name stays."""
     shop, password = partner.shop, "pass/word+7 & more"
     coded = b64encode(f"jane.doe:{password}".encode()).decode()
     echo = {"plain": password, "coded": coded, "query": quote(password, safe=""), "user": "jane.doe", "n": 1}

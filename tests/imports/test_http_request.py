@@ -168,7 +168,7 @@ async def test_a_read_may_have_a_body(partner: OpenApi) -> None:
 async def test_lists_are_written_into_the_query_as_the_option_says(
     partner: OpenApi, lists: str | None, query: str
 ) -> None:
-    """Writes each element of a list as a parameter of its own."""
+    """Writes each element of a list as a separate parameter."""
     options = {} if lists is None else {"queryParameterArrays": lists}
     step = http(sendQuery=True, queryParameters=rows(tag="={{ ['a', 'b'] }}"), options=options)
     assert (await partner.run(step)).status is RunStatus.SUCCEEDED
@@ -197,7 +197,7 @@ async def items_made_of(
 
 @on_one_engine
 async def test_a_response_is_read_as_its_content_type_says(partner: OpenApi) -> None:
-    """Parses what is called JSON, passes on other text as it is, and makes a file of what is neither."""
+    """Parses JSON by content type, passes on other text unchanged, and makes a file of anything else."""
     cases: list[tuple[str, bytes, Any, list[str]]] = [
         ("application/json", b'{"a": 1}', {"a": 1}, []),
         ("application/problem+json", b'{"a": 1}', {"a": 1}, []),
@@ -443,7 +443,7 @@ async def test_an_http_url_is_called_only_without_a_key(partner: OpenApi) -> Non
 
 
 def _messages(step: dict[str, Any]) -> list[tuple[str, str]]:
-    """Returns the level and words of what is said of the address that a step calls."""
+    """Returns the level and message of each finding about the URL that a step calls."""
     findings = read_value(chain(step)).findings
     return [
         (str(finding.level), finding.message)

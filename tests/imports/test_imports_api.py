@@ -29,7 +29,7 @@ def body(export: Any, name: str = "Mine") -> dict[str, Any]:
 
 
 async def test_an_export_is_stored_once_and_returned_whole(service: Service) -> None:
-    """Returns the plan and needs; the same export again answers the import that there is.
+    """Returns the plan and needs; for the same export again it returns the existing import.
 
     See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
 
@@ -276,7 +276,9 @@ async def test_a_preview_stores_nothing(service: Service) -> None:
 async def test_an_import_becomes_an_automation_that_names_what_is_missing(service: Service) -> None:
     """Creates the automation, which is not ready and refuses runs until its step is bound.
 
-    The automation stays when its import is deleted. See docs/design/api/imports.md#requests and
+    The automation stays when its import is deleted.
+
+    See docs/design/api/imports.md#requests and
     docs/design/api/automations.md#bindings-and-readiness.
 
     Interface statements: 2.3 workflow; 4.3 imports; 9 plan_version.

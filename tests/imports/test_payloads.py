@@ -40,7 +40,7 @@ async def started(shop: Shop, automation: Any, payload: JsonObject | None, key: 
 
 
 async def message_of(shop: Shop, run: Run) -> str:
-    """Takes the run to its end and returns what its step failed with."""
+    """Finishes the run and returns the message that its step failed with."""
     await shop.drain()
     ended = await shop.run(run)
     assert ended.status is RunStatus.FAILED, ended
@@ -91,7 +91,7 @@ async def test_a_payload_is_the_item_of_the_start(shop: Shop, trigger: str, expe
     ],
 )
 async def test_a_run_without_a_payload_starts_with_an_empty_item(shop: Shop, trigger: str, item: str) -> None:
-    """Starts a run without a payload with an empty item, or with its time where n8n's trigger tells it."""
+    """Starts a run without a payload with an empty item, or with its time if n8n's trigger has it."""
     export = shown_by(trigger)
     export["nodes"][0]["parameters"] = {"triggerTimes": {"item": [{"hour": 2}]}}
     automation = await automated(shop, export, timezone="UTC")

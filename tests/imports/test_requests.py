@@ -15,13 +15,13 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 
 def pages(shop: Shop, *bodies: Any, status: int = 200) -> None:
-    """Makes the address answer with these bodies, one after the other."""
+    """Makes the address respond with these bodies, one after the other."""
     for body in bodies:
         shop.fault("status", "GET", "/wp-json/pages", status=status, body=body)
 
 
 def asking(**pagination: Any) -> dict[str, Any]:
-    """Returns a step that asks for page after page."""
+    """Returns a step that reads page after page."""
     options = {"pagination": {"pagination": pagination}}
     return node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": options})
 
@@ -51,7 +51,7 @@ async def finished_run(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str]
 
 @on_one_engine
 async def test_each_response_leads_to_the_next_page(shop: Shop) -> None:
-    """Reads pages by a value of the last answer, by counting, or by the address that the answer gives.
+    """Reads pages by a value of the last response, by counting, or by the URL in the response.
 
     See docs/design/imports-n8n.md#http-steps.
     """
@@ -121,7 +121,10 @@ async def test_at_most_a_hundred_pages_are_read(shop: Shop) -> None:
 
 @on_one_engine
 async def test_a_response_with_invalid_json_fails(shop: Shop) -> None:
-    """Fails on an answer whose JSON holds NaN. See docs/design/imports-n8n.md#http-steps."""
+    """Fails on a response whose JSON contains NaN.
+
+    See docs/design/imports-n8n.md#http-steps.
+    """
     pages(shop, {"a": float("nan")})
     run, _, items = await finished_run(shop, node("Ask", "httpRequest", 4.2, {"url": ADDRESS}))
     assert (run.status, items) == (RunStatus.FAILED, 0), run
@@ -129,9 +132,11 @@ async def test_a_response_with_invalid_json_fails(shop: Shop) -> None:
 
 @on_one_engine
 async def test_older_response_settings_apply_and_graphql_errors_fail(shop: Shop) -> None:
-    """Reads a list as one item where an older step takes text.
+    """Reads a list as one item where an older step requests text.
 
-    A GraphQL answer with errors fails the run. See docs/design/imports-n8n.md#http-steps.
+    A GraphQL response with errors fails the run.
+
+    See docs/design/imports-n8n.md#http-steps.
     """
     older = {"url": ADDRESS, "responseFormat": "string", "dataPropertyName": "page"}
     pages(shop, [{"n": 1}, {"n": 2}])
@@ -152,7 +157,7 @@ async def test_older_response_settings_apply_and_graphql_errors_fail(shop: Shop)
 
 @on_one_engine
 async def test_data_cannot_turn_a_graphql_query_into_a_mutation(shop: Shop) -> None:
-    """Does not send a document that data turn from a query into a mutation.
+    """Does not send a query that data have turned into a mutation.
 
     See docs/design/imports-n8n.md#http-steps.
     """

@@ -51,7 +51,7 @@ async def test_pure_steps_run_to_the_end(shop: Shop) -> None:
 
 @on_one_engine
 async def test_each_run_uses_its_own_sandbox(shop: Shop) -> None:
-    """Runs each run's scripts in a sandbox that serves this organization and run alone.
+    """Runs a run's scripts in a sandbox that serves only this organization and run.
 
     See docs/design/sandbox.md#child-processes.
     """
@@ -62,7 +62,7 @@ async def test_each_run_uses_its_own_sandbox(shop: Shop) -> None:
 
 
 async def test_a_change_waits_for_approval_and_is_applied_once(shop: Shop) -> None:
-    """Applies each approved change once, and not the declined one; the step behind them runs.
+    """Applies each approved change once, and not the declined one; then runs the step after them.
 
     See docs/design/imports-shopify-flow.md#file and docs/design/runs.md#execution.
     """
@@ -247,7 +247,7 @@ def _below(limit: int) -> dict[str, Any]:
 
 @on_one_engine
 async def test_test_runs_skip_steps_that_read_real_responses(shop: Shop) -> None:
-    """Skips the steps that read an answer, names the field they read, and runs all others.
+    """Skips the steps that read a response, names the field they read, and runs all others.
 
     See docs/design/runs.md#test-runs.
     """
@@ -329,7 +329,7 @@ async def test_a_called_workflow_uses_the_connection_its_step_is_bound_to(shop: 
 
 @on_one_engine
 async def test_a_step_stops_reading_at_its_memory_limit(shop: Shop) -> None:
-    """Ends the step at the answer that exceeds its memory, without making the requests of later items.
+    """Ends the step at the response that exceeds its memory, without requests for later items.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code and docs/design/runs.md#checkpoints.
     """
@@ -409,12 +409,12 @@ async def test_an_approval_shows_the_whole_request_which_is_sent_once(shop: Shop
     await shop.approve(run)
     await shop.restart()
     ended = await shop.until_settled(run)
-    assert ended.status is RunStatus.FAILED, ended  # no server answers there
+    assert ended.status is RunStatus.FAILED, ended  # no server responds there
     assert len(shop.writes()) == 1
 
 
 async def test_a_long_wait_sleeps_and_continues_after_a_restart(shop: Shop) -> None:
-    """Sleeps for 30 minutes, survives a restart and runs the steps behind the wait.
+    """Sleeps for 30 minutes, survives a restart, and runs the steps after the wait.
 
     See docs/design/runs.md#execution.
     """
@@ -433,7 +433,10 @@ async def test_a_long_wait_sleeps_and_continues_after_a_restart(shop: Shop) -> N
 
 
 async def test_each_iteration_of_a_loop_has_its_row(shop: Shop) -> None:
-    """Writes one row for each turn of the loop. See docs/design/imports-n8n.md#execution."""
+    """Writes one row for each iteration of the loop.
+
+    See docs/design/imports-n8n.md#execution.
+    """
     nodes = [code("Three", "return [1, 2, 3].map(n => ({json: {n}}))")]
     nodes += [node("Loop", "splitInBatches", 3, {"batchSize": 1, "options": {}}), node("Body", "noOp", 1, {})]
     export = chain(*nodes)

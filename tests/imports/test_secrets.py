@@ -61,14 +61,14 @@ def test_harmless_values_stay(seed: int) -> None:
     ],
 )
 def test_a_placeholder_counts_as_a_removed_key(value: str, is_removed: bool) -> None:
-    """Removes what stands for a key in the file, in several languages; the bare name of one stays."""
+    """Removes placeholders for a key, in several languages; the mere name of a key stays."""
     row = {"name": "telegram_bot_token", "value": value, "type": "string"}
     cleaned, paths = without_secrets(workflow({"assignments": {"assignments": [row]}}))
     assert (bool(paths), value not in json.dumps(cleaned, ensure_ascii=False)) == (is_removed, is_removed)
 
 
 def test_a_marker_says_which_value_was_removed() -> None:
-    """Gives each value one number wherever it occurs, and keeps the scheme before it."""
+    """Numbers each distinct value, wherever it occurs, and keeps the scheme before it."""
     first, second = "Zx81kqPw72mNb4Vc", "hunter2hunter2"
     rows = [{"name": "Authorization", "value": f"Bearer {first}"}, {"name": "X-Api-Key", "value": second}]
     url = f"https://api.example.com/v1?token={first}&page=2"
@@ -123,14 +123,14 @@ def test_a_later_pass_gives_new_numbers() -> None:
     ],
 )
 def test_secrets_assigned_in_scripts_are_removed(script: str, cleaned: str | None) -> None:
-    """Removes assigned secrets whatever their quotes; names, comparisons and calls stay."""
+    """Removes assigned secrets with any quotes; names, comparisons and calls stay."""
     parameters = without_secrets(workflow({"jsCode": script}, "code"))[0]["nodes"][1]["parameters"]
     assert MARKER.sub("{}", parameters["jsCode"]) == (cleaned or script)
 
 
 @pytest.mark.parametrize("length", [199, 200, 201, 5_000])
 def test_a_long_key_is_removed_to_its_end(length: int) -> None:
-    """Judges a word behind a name by its first characters, and removes all of it."""
+    """Judges a word after a name by its first characters, and removes all of it."""
     key = "aB3".ljust(length, "x")
     assert secrets_in(f"The password: {key}. Use it.") == [(14, 14 + length)]
 

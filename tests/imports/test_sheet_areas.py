@@ -143,7 +143,7 @@ async def test_rows_are_matched_below_the_header_row_that_the_step_names(shop: S
 @on_one_engine
 @pytest.mark.parametrize("operation", ["update", "appendOrUpdate"])
 async def test_a_row_is_matched_by_what_the_tab_shows(shop: Shop, operation: str) -> None:
-    """Matches dates and formatted numbers as a read gives them, and values before what is shown.
+    """Matches dates and formatted numbers as displayed, and exact values before displayed ones.
 
     See docs/decisions/0296-imported-steps-read-dates-as-shown-and-write-texts.md.
     """

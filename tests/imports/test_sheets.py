@@ -113,7 +113,7 @@ MAPPED = {"Price": 9, "row_number": "={{ $json.line }}"}
 async def test_the_row_is_the_one_that_the_step_names(
     shop: Shop, step: dict[str, Any], row: list[Any]
 ) -> None:
-    """Updates the row that the step's own mapping names, whatever row the item was read from."""
+    """Updates the row that the step's mapping names, not the row that the item was read from."""
     filled(shop)
     await approved(shop, "return [{json: {row_number: 2, line: 5, Code: 'A1', code: 'A4'}}]", step)
     assert row in rows_of(shop)

@@ -41,7 +41,7 @@ def begun_by(trigger: str, *steps: Any, **parameters: Any) -> dict[str, Any]:
 
 
 def reading(name: str) -> list[dict[str, Any]]:
-    """Returns steps that read a file as rows, and fail with them and with what the start passed on."""
+    """Returns steps that read a file as rows, and fail with these and with the output of the start."""
     read = node("Read", "extractFromFile", 1, {"operation": "csv", "binaryPropertyName": name})
     script = "const start = $('Begin').first(); const rows = $input.all().map(({json}) => json);"
     script += f" const file = start.binary.{name};"
@@ -62,7 +62,7 @@ async def started(caller: Caller, automation: Any, **values: Any) -> Any:
 
 
 async def message_of(shop: Shop) -> str:
-    """Takes the run to its end and returns what its last step failed with."""
+    """Finishes the run and returns the message that its last step failed with."""
     await shop.drain()
     [row] = await rows_of(shop, "SELECT wire FROM steps WHERE name = 'Tell'")
     return str(msgspec.json.decode(row["wire"])["message"]).replace("\\", "")
@@ -109,7 +109,7 @@ ROWS = '[{"sku":"A","price":"1"},{"sku":"B","price":"2"}]'
 async def test_a_run_starts_with_a_file(
     shop: Shop, caller: Caller, trigger: str, parameters: dict[str, Any], name: str, start: str
 ) -> None:
-    """Hands the file on beside the payload; a form also tells its name, type and size."""
+    """Passes on the file beside the payload; a form also passes on its name, type and size."""
     export = begun_by(trigger, *reading(name), **parameters)
     automation = await automated(shop, export)
     response = await started(caller, automation, payload={"a": 1}, files={name: encoded(file_name="a.csv")})
@@ -301,7 +301,7 @@ def test_attachments_named_by_an_expression_are_not_required(attachments: str) -
 
 @pytest.mark.parametrize(("method", "is_error"), [("POST", True), ("GET", False)])
 def test_the_response_to_a_send_is_not_a_file(method: str, is_error: bool) -> None:
-    """Reports a step that works on the file of a send's response, which is not kept; a read may bring one."""
+    """Reports a step that uses the file of a send's response, which is not stored; a read can fetch one."""
     ask = node("Ask", "httpRequest", 4.2, {"method": method, "url": "https://a.example", "options": {}})
     findings = read_value(begun_by("manualTrigger", ask, *reading("data"))).findings
     errors = [finding.message for finding in findings if finding.level is FindingLevel.ERROR]

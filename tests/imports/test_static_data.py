@@ -82,7 +82,7 @@ async def _store(shop: Shop, automation: Automation, objects: JsonObject) -> Non
 
 
 async def test_a_failed_run_stores_no_static_data(shop: Shop) -> None:
-    """Stores nothing of a failed run; a step whose failure is tolerated keeps its changes."""
+    """Stores nothing of a failed run; if the step's failure is tolerated, its changes are stored."""
     stop = node("Stop", "stopAndError", 1, {"errorMessage": "No"})
     automation = await automated(shop, chain(COUNT, stop))
     assert (await shop.run_and_drain(automation)).status is RunStatus.FAILED
@@ -129,7 +129,7 @@ async def test_the_static_data_of_an_automation_has_a_size_limit(shop: Shop) -> 
 
 @on_one_engine
 async def test_an_embedded_workflow_has_no_static_data(shop: Shop) -> None:
-    """An inline called workflow starts with no data, keeps none and cannot see the caller's."""
+    """Starts with empty static data, stores none, and cannot see the caller's."""
     automation = await automated(shop, chain(COUNT, calling([COUNT])))
     await shop.run_and_drain(automation)
     assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED

@@ -1,4 +1,4 @@
-"""Tests `make imports-report`, which counts a folder of exports and ranks what blocks them.
+"""Tests `make imports-report`, which counts a folder of exports and ranks their blockers.
 
 See docs/design/imports-verdict.md#report.
 """
@@ -33,7 +33,7 @@ async def surveyed(folder: Path) -> SurveyReport:
 
 
 async def test_unreadable_files_are_counted_and_do_not_stop_the_report(tmp_path: Path) -> None:
-    """Refuses with a reason what is not JSON, UTF-8 or an export, or is too long; reads the other files."""
+    """Reports why a file is not JSON, UTF-8 or an export, or is too long; reads the other files."""
     (tmp_path / "below").mkdir()
     (tmp_path / "folder.json").mkdir()
     written(tmp_path / "below", fine=CLEAN)
@@ -62,7 +62,7 @@ async def test_the_clean_share_is_of_all_and_of_those_without_ai(tmp_path: Path)
 
 
 async def test_blockers_are_ranked_by_what_they_alone_keep_from_running(tmp_path: Path) -> None:
-    """Ranks by node type and by cause; the names of steps do not tell causes apart."""
+    """Ranks by node type and by cause; step names do not make causes different."""
     python = code("Py", "") | {"parameters": {"language": "python", "pythonCode": "return []"}}
     written(tmp_path, a=chain(ODD), b=chain(ODD, STRANGE), c=chain(python), d=chain(python | {"name": "Q"}))
     facts = (await surveyed(tmp_path)).to_json()

@@ -1,4 +1,4 @@
-"""Tests variables of n8n: which a workflow asks for, their values at set-up, and runs that read them.
+"""Tests variables of n8n: which ones a workflow needs, their values at set-up, and runs that read them.
 
 See docs/design/imports-variables.md.
 """
@@ -54,7 +54,7 @@ def with_headers(**headers: str) -> dict[str, Any]:
 
 
 async def test_the_values_of_variables_are_set_and_changed(service: Service) -> None:
-    """Lists the names, refuses runs that lack a required value, and shows the values that were given.
+    """Lists the names, refuses runs that lack a required value, and shows the values.
 
     See docs/design/api/imports.md#requests and docs/design/api/automations.md#variables.
     """
@@ -111,7 +111,7 @@ async def test_the_values_of_variables_are_set_and_changed(service: Service) -> 
 async def test_an_invalid_value_of_a_variable_is_refused_at_its_name(
     service: Service, variables: Any, field: str, words: str
 ) -> None:
-    """Refuses names that no step reads, values that are no texts, and keys, which it does not repeat."""
+    """Refuses names that no step reads, values that are not texts, and keys, which it does not repeat."""
     member = await service.token("member")
     stored_import = (await member.post(PATH, body(chain(SHOWN)))).data["import"]
     request_body = {"name": "A", "schedule": MANUAL, "variables": variables}
@@ -122,7 +122,7 @@ async def test_an_invalid_value_of_a_variable_is_refused_at_its_name(
 
 
 async def test_a_run_reads_the_values_of_its_plan_version(shop: Shop) -> None:
-    """Reads the values in scripts and expressions; what has no value is undefined, so its fallback counts."""
+    """Reads the values in scripts and expressions; a variable without a value is undefined."""
     address = node(
         "Address", "set", 3.4, {"mode": "raw", "jsonOutput": '={{ {"a": `${$vars["shop"]}/${$env?.ZONE}`} }}'}
     )
@@ -267,7 +267,7 @@ _SENT_AS_KEYS = {
 @on_one_engine
 @pytest.mark.parametrize("where", _SENT_AS_KEYS)
 async def test_a_variable_that_a_request_sends_as_a_key_is_a_key(shop: Shop, where: str) -> None:
-    """Asks for an account in place of a value that set-up would refuse, whatever the variable's name."""
+    """Requires an account instead of a value that set-up would refuse, whatever the variable's name."""
     step = request("https://a.example/", **_SENT_AS_KEYS[where])
     record = (await store_export(shop, chain(step))).record
     assert (record.supported, record.report["variables"]) == (True, []), record.report["issues"]
@@ -299,7 +299,7 @@ _SENT_AS_SETTINGS = {
 @on_one_engine
 @pytest.mark.parametrize("where", _SENT_AS_SETTINGS)
 async def test_a_variable_that_a_request_sends_as_other_data_is_a_setting(shop: Shop, where: str) -> None:
-    """Asks for the value of what is no key of a request."""
+    """Requires the value of a variable that is not sent as a key."""
     record = (
         await store_export(shop, chain(request("https://a.example/", **_SENT_AS_SETTINGS[where])))
     ).record

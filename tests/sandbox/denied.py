@@ -11,7 +11,7 @@ import sys
 # The numbers of prctl, seccomp and unshare by architecture.
 CALLS = {"x86_64": (157, 317, 272), "aarch64": (167, 277, 97)}
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
-ALLOW, DENY = 0x7FFF0000, 0x00050001  # DENY answers EPERM
+ALLOW, DENY = 0x7FFF0000, 0x00050001  # DENY returns EPERM
 SET_SECCOMP = 22
 
 

@@ -28,7 +28,7 @@ linux = pytest.mark.skipif(
 
 
 def _inside(act: str, door: bool) -> subprocess.CompletedProcess[bytes]:
-    """Runs an act behind the limits, with `door` also behind the filter, and returns the ended process."""
+    """Runs code within the limits, with `door` also behind the filter, and returns the ended process."""
     folders = [str(ROOT), sysconfig.get_path("platlib")]
     text = HEAD.format(folders=folders) + "limits.set_resource_limits()\n"
     text += "assert limits.filter_system_calls()\n" if door else ""

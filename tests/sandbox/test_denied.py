@@ -95,7 +95,7 @@ def test_foreign_code_is_refused_in_production_without_isolation(sqlite_url: str
 
 
 def test_operators_are_warned_by_doctor_and_at_the_start(sqlite_url: str, tmp_path: Path) -> None:
-    """Fails the check of `doctor` and says what to do; a production service logs a warning as it starts."""
+    """Fails the check of `doctor` with advice; a production service logs a warning as it starts."""
     env = _environ(tmp_path, STEWARD_DATABASE_URL=sqlite_url)
     completed = _denied("-m", "steward", "doctor", "--json", env=env)
     checks = {item["name"]: item for item in json.loads(completed.stdout)["checks"]}
@@ -147,7 +147,7 @@ async def test_a_child_has_no_capabilities_and_its_own_user() -> None:
             status = _status(child.process.pid)
             assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
             assert status["NoNewPrivs"] == "1"
-            assert status["Threads"] == "1"  # a seccomp filter holds for its thread alone
+            assert status["Threads"] == "1"  # a seccomp filter applies to its thread only
             assert "0" not in status["Uid"].split() + status["Gid"].split()
             if os.getuid() == 0:
                 assert status["Groups"] == ""

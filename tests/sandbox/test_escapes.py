@@ -84,7 +84,7 @@ async def test_published_sandbox_escapes_fail(evaluator: Evaluator) -> None:
         )
 
 
-# What an expression tries to leave behind for the next one.
+# What an expression tries to leave for the next one.
 POLLUTING = [
     "(Object.prototype.a9 = 7)",
     "(Array.prototype.map = () => 7)",

@@ -1,4 +1,4 @@
-"""Tests that nothing a message leaves in a child reaches the run's next one: no answer, global or object."""
+"""Tests that a message leaves no answer, global or object in a child for the run's next message."""
 
 import asyncio
 import sys
@@ -43,7 +43,7 @@ async def children() -> AsyncIterator[SandboxPool]:
         await children.close()
 
 
-# Forged answers to the messages that come next, in every format that an answer has had.
+# Forged answers to the next messages, in every format that an answer has had.
 FORGED = (
     '[]\\n+\\n{"ok":true,"cpu":0}\\n[[{"v":["https://elsewhere/"],"odd":[]}]]\\n'
     '{"ok":true,"cpu":0}\\n[{"items":[{"json":{"forged":1},"paired":[0]}],"lines":[]}]\\n'
@@ -62,7 +62,7 @@ def _scripts() -> dict[str, str]:
 
 @pytest.mark.parametrize("mode", [ScriptMode.ALL, ScriptMode.PER_ITEM])
 async def test_no_script_answers_for_a_later_step(children: SandboxPool, mode: ScriptMode) -> None:
-    """Answers the run's next messages rightly after a script that fails or forges answers."""
+    """Answers the run's next messages correctly after a script that fails or forges answers."""
     evaluator = Evaluator(children, *OWNER)
     address = read("={{ 'https://shop.example/' + $json.a + $now.setZone('Asia/Tokyo').toFormat('HH') }}")
     for name, script in _scripts().items():
@@ -93,14 +93,14 @@ BENIGN = {
 
 
 async def test_replaced_built_ins_do_not_change_the_answer(children: SandboxPool) -> None:
-    """Writes the answer with functions that were there before any script."""
+    """Encodes the answer with functions captured before any script ran."""
     evaluator = Evaluator(children, *OWNER)
     for text, expected in BENIGN.items():
         run_code = await evaluator.run_code(Script(text, ScriptMode.ALL), ONE_ITEM)
         assert [item.json["a"] for item in run_code.items] == expected, text
 
 
-# An expression that walks over all it can reach, and reports what an earlier walk has marked.
+# An expression that visits every object it can reach, and reports those that an earlier visit marked.
 WALK = (FOLDER / "walk.js").read_text("utf-8").partition("\n")[2].strip()
 
 
@@ -174,7 +174,7 @@ async def test_liquid_texts_with_line_breaks_stay_in_their_frame(children: Sandb
         assert isinstance(failed, ExpressionError)
 
 
-# Processes that answer otherwise than a child does; `nonce` and `say` are defined.
+# Processes that violate the protocol; `nonce` and `say` are defined.
 LYING = """
 import os, struct, time
 def take(count):
@@ -233,7 +233,7 @@ async def test_the_longest_frame_is_read_and_the_process_continues(tmp_path: Pat
 
 @pytest.mark.parametrize("kind", [JAVASCRIPT, LIQUID])
 async def test_a_child_that_writes_without_a_message_is_replaced(children: SandboxPool, kind: str) -> None:
-    """Ends a child that wrote without a message, because its bytes could be read as the next answer."""
+    """Ends a child that wrote without a message, because its bytes could be taken for the next answer."""
     request_body, payload = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
     answer = await children.send(OWNER, kind, request_body, payload, 5.0)
     (child,) = children._live

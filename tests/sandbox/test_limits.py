@@ -44,10 +44,7 @@ async def children() -> AsyncIterator[SandboxPool]:
 
 
 async def _come_to(children: SandboxPool, code: str, world: ExpressionContext = ONE_ITEM) -> Outcome:
-    """Returns what a chunk gives, or the code that it was stopped with.
-
-    Checks that the next message works.
-    """
+    """Returns the value of a chunk, or the code that it was stopped with, and runs another message."""
     evaluator = Evaluator(children, "org", "run")
     outcome: Outcome
     try:

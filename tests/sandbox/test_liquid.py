@@ -144,7 +144,7 @@ MESSAGES = {
 
 
 async def test_refusals_say_what_is_wrong_and_what_to_write(evaluator: Evaluator) -> None:
-    """Names the value and what to write instead, in comparisons, dates, amounts and rounding.
+    """Names the value and a replacement, in comparisons, dates, amounts and rounding.
 
     See docs/decisions/0287-liquid-compares-amounts-with-numbers-by-value.md.
     """

@@ -18,7 +18,7 @@ def evaluator() -> Evaluator:
 
 
 async def read(evaluator: Evaluator, content: bytes) -> Any:
-    """Returns what a child reads of a message."""
+    """Returns a message as the sandbox parses it."""
     return await evaluator.read_file("mail", content, {})
 
 

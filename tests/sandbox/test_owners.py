@@ -1,4 +1,4 @@
-"""Tests which run a child belongs to, and that every organization gets its turn.
+"""Tests that a child belongs to one run, and that every organization gets its turn.
 
 See docs/design/sandbox.md#sandbox-for-foreign-code.
 """

@@ -1,4 +1,4 @@
-"""Serves an HTTP address that takes orders, answers each with its number, and can be made to fail."""
+"""Serves an HTTP address that accepts orders, returns the number of each, and can be made to fail."""
 
 import itertools
 import json
@@ -14,14 +14,14 @@ Answer = Callable[[httpx.Request, int], httpx.Response]
 
 
 def with_number(request: httpx.Request, number: int) -> httpx.Response:
-    """Answers as most services do: returns what was sent and the number that it got."""
+    """Responds as most services do: returns what was sent with its new number."""
     sent = json.loads(request.content or b"{}")
     return httpx.Response(201, json={"number": number, "sent": sent}, headers={"x-shard": "a"})
 
 
 @dataclass
 class OrdersAddress(httpx.AsyncBaseTransport):
-    """Serves one host beside the fake platforms; `answer` decides what the next requests get."""
+    """Serves one host beside the fake platforms; `answer` computes the response to the next requests."""
 
     inner: httpx.AsyncBaseTransport | None = None
     answer: Answer = with_number
@@ -50,7 +50,7 @@ class OrdersAddress(httpx.AsyncBaseTransport):
         return [entry for entry, times in counts.items() if times > 1]
 
     def forget(self) -> None:
-        """Clears what was recorded and numbers the next order 1."""
+        """Forgets the recorded requests, and numbers the next order 1."""
         self.stored_answers.clear()
         self.keys.clear()
         self.numbers.clear()

@@ -1,4 +1,4 @@
-"""Kills runs that send and read the answers: nothing is sent twice and no answer is lost."""
+"""Kills runs that send and read responses: nothing is sent twice and no response is lost."""
 
 import os
 import random
@@ -26,7 +26,7 @@ MODES = pytest.mark.parametrize("send_mode", ["send", "ask"])
 
 
 async def create_automation(shop: Shop, orders: OrdersAddress, send_mode: str) -> Automation:
-    """Creates an automation of two sends, the second with the first's answer, and a step that reads both."""
+    """Creates an automation of two sends and a step that reads both; the second sends the first response."""
     orders.forget()
     second = posted("Second", '={"of": {{ $json.number }}, "n": {{ $(\'Three\').item.json.n }}}')
     values = [
@@ -38,7 +38,7 @@ async def create_automation(shop: Shop, orders: OrdersAddress, send_mode: str) -
 
 
 async def judged(shop: Shop, orders: OrdersAddress, run: Run, kills: list[str]) -> list[str]:
-    """Returns what is wrong after a run that was killed; the list is empty if nothing is."""
+    """Returns the problems of a run that was killed, or an empty list."""
     wrong = [f"sent twice: {body}" for body in orders.sent_twice()]
     wrong += [f"the key {key} was used twice" for key, times in Counter(orders.keys).items() if times > 1]
     if run.status is RunStatus.SUCCEEDED:
@@ -75,7 +75,7 @@ async def visited(shop: Shop, orders: OrdersAddress, monkeypatch: Any, send_mode
 async def test_a_kill_between_a_send_and_its_checkpoint_neither_repeats_nor_loses(
     shop: Shop, orders: OrdersAddress, monkeypatch: pytest.MonkeyPatch, send_mode: str
 ) -> None:
-    """Kills the run at the first and last visit of each failpoint of a send; its answers stay."""
+    """Kills the run at the first and last visit of each failpoint of a send; its responses stay."""
     points = await visited(shop, orders, monkeypatch, send_mode)
     last = {point: number for number, point in enumerate(points)}
     faults = {}

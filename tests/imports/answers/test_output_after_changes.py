@@ -1,4 +1,4 @@
-"""Tests that answers of sends become the items of their step, in both send modes and by `onError`."""
+"""Tests that responses to sends become the items of their step, in both send modes and by `onError`."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 
 async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> Any:
-    """Runs the export, approves it as often as it asks, and returns the settled run."""
+    """Runs the export, approves everything it proposes, and returns the settled run."""
     run = await shop.run_and_drain(await automated(shop, export, send_mode=send_mode))
     while run.status is RunStatus.WAITING_APPROVAL:
         await shop.approve(run)
@@ -31,7 +31,7 @@ async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> 
 async def test_the_next_step_reads_the_response_of_each_item(
     shop: Shop, orders: OrdersAddress, send_mode: str
 ) -> None:
-    """Hands the answer of item i on as output item i, paired with the item that was sent."""
+    """Passes on the response to item i as output item i, paired with the item that was sent."""
     run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
     assert run.status is RunStatus.SUCCEEDED, run
     assert await output_items(shop, run, "Read") == [{"number": n, "n": n} for n in (1, 2, 3)]
@@ -39,7 +39,7 @@ async def test_the_next_step_reads_the_response_of_each_item(
 
 
 async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddress) -> None:
-    """Shows what the first answer said in the second approval, and sends nothing before it is given."""
+    """Shows values of the first response in the second approval, and sends nothing before that approval."""
     second = posted("Second", '={"of": {{ $json.number }}}')
     automation = await automated(shop, chain(three(), posted(), second, node("After", "noOp", 1, {})))
     run = await shop.waiting(automation)
@@ -58,7 +58,7 @@ async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddre
 
 
 async def test_a_declined_item_has_no_response(shop: Shop, orders: OrdersAddress) -> None:
-    """Drops the declined item; the other items keep their own answers."""
+    """Drops the declined item; the other items keep their own responses."""
     run = await shop.waiting(await automated(shop, chain(three(), posted(), numbered())))
     changes = await shop.changes(run)
     await shop.approve(run, [changes[1]])
@@ -76,7 +76,7 @@ def refusing_the_second(request: httpx.Request, number: int) -> httpx.Response:
 
 @pytest.mark.parametrize("send_mode", ["send", "ask"])
 async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress, send_mode: str) -> None:
-    """A refused item stops the run, becomes an error item or leaves by the error output, by `onError`."""
+    """Stops the run, passes on an error item, or sends it to the error output, depending on `onError`."""
     orders.answer = refusing_the_second
     error_fields = {"name": "AxiosError", "code": "ERR_BAD_REQUEST", "status": 422}
     run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
@@ -104,7 +104,7 @@ async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress
 async def test_an_error_status_is_passed_on_if_the_step_asks_for_it(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """Passes on status, headers and body of any answer when `neverError` and `fullResponse` are set."""
+    """Passes on status, headers and body of any response when `neverError` and `fullResponse` are set."""
     orders.answer = lambda request, number: httpx.Response(503, json={"busy": True}, headers={"x-a": "b"})
     options = {"response": {"response": {"neverError": True, "fullResponse": True}}}
     run = await ended(shop, chain(three(), posted(options=options), node("After", "noOp", 1, {})))
@@ -155,7 +155,7 @@ async def test_a_lost_response_ends_the_step_as_unknown(shop: Shop, orders: Orde
 async def test_a_response_of_at_most_one_mebibyte_is_passed_on(
     shop: Shop, orders: OrdersAddress, size: int, fits: bool
 ) -> None:
-    """Fails the item with a plain message when its answer is one byte larger.
+    """Fails the item with a plain message when its response is one byte larger.
 
     The request still counts as applied.
     """
@@ -174,7 +174,7 @@ async def test_a_response_of_at_most_one_mebibyte_is_passed_on(
 
 @on_one_engine
 async def test_items_past_the_total_size_of_responses_fail(shop: Shop, orders: OrdersAddress) -> None:
-    """Passes on seven answers of nearly 1 MiB; the eighth exceeds 7 MiB and becomes an error item."""
+    """Passes on seven responses of nearly 1 MiB; the eighth exceeds 7 MiB and becomes an error item."""
     size = RESPONSE_BYTES - 1024
     orders.answer = lambda request, number: httpx.Response(200, json={"text": "x" * size})
     many = code("Three", "return Array.from({length: 8}, (_, n) => ({json: {n}}))")
@@ -187,7 +187,7 @@ async def test_items_past_the_total_size_of_responses_fail(shop: Shop, orders: O
 
 
 async def test_a_response_is_stored_encrypted(shop: Shop, orders: OrdersAddress) -> None:
-    """The answer column of the write ledger holds neither the body nor the headers in clear text."""
+    """Stores neither the body nor the headers in clear text in the write ledger."""
     run = await ended(shop, chain(three(), posted(), numbered()))
     rows = await shop.read(
         lambda tx: tx.all(
@@ -203,7 +203,7 @@ async def test_a_response_is_stored_encrypted(shop: Shop, orders: OrdersAddress)
 async def test_a_test_run_sends_nothing_and_skips_readers_of_responses(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """Makes no request in a test run and marks the step that reads the answer `unknown_in_test`."""
+    """Makes no request in a test run, and marks the step that reads the response `unknown_in_test`."""
     run = await shop.run_and_drain(await automated(shop, chain(three(), posted(), numbered())), Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
     assert orders.stored_answers == []
@@ -213,7 +213,7 @@ async def test_a_test_run_sends_nothing_and_skips_readers_of_responses(
 
 
 async def test_an_approval_shows_what_follows_it(shop: Shop, orders: OrdersAddress) -> None:
-    """The approval tells how many steps may run after it, and whether one of them may ask again."""
+    """Shows how many steps may run after the approval, and whether one of them may ask again."""
     second = posted("Second", '={"of": {{ $json.number }}}')
     off = node("Off", "noOp", 1, {}, disabled=True)
     export = chain(three(), posted(), numbered(), second, off, node("After", "noOp", 1, {}))

@@ -1,4 +1,4 @@
-"""Tests answers that are lists, empty or text, and answers within loops and called workflows."""
+"""Tests responses that are lists, empty or text, and responses within loops and called workflows."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ MODES = pytest.mark.parametrize("send_mode", ["send", "ask"])
 
 
 async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> tuple[Run, int]:
-    """Runs the export, approving as often as it asks; returns the run and the number of approvals."""
+    """Runs the export, approving everything; returns the run and the number of approvals."""
     run = await shop.run_and_drain(await automated(shop, export, send_mode=send_mode))
     rounds = 0
     while run.status is RunStatus.WAITING_APPROVAL:
@@ -54,9 +54,9 @@ async def test_an_empty_list_ends_the_path_unless_output_is_always_requested(
 
 
 async def test_a_step_that_runs_once_has_one_response(shop: Shop, orders: OrdersAddress) -> None:
-    """With `executeOnce` the step sends the first item alone, and passes on one answer or one failure.
+    """With `executeOnce`, sends only the first item and passes on one response or one failure.
 
-    An answer that is only an error is a failure.
+    A response that is only an error is a failure.
     """
     failing = posted(executeOnce=True, onError="continueErrorOutput")
     export = chain(three(), failing, numbered())
@@ -77,7 +77,7 @@ async def test_a_step_that_runs_once_has_one_response(shop: Shop, orders: Orders
 async def test_each_iteration_of_a_loop_reads_its_own_response(
     shop: Shop, orders: OrdersAddress, send_mode: str
 ) -> None:
-    """The loop collects the answer of each turn; in `ask` mode each turn asks in an approval of its own."""
+    """Collects the response of each iteration; in `ask` mode each iteration has its own approval."""
     nodes = [three(), node("Loop", "splitInBatches", 3, {"batchSize": 1, "options": {}}), posted()]
     export = chain(*nodes)
     done = code("Done", "return $input.all()")
@@ -99,7 +99,7 @@ async def test_each_iteration_of_a_loop_reads_its_own_response(
 async def test_a_called_workflow_returns_the_responses_of_its_last_step(
     shop: Shop, orders: OrdersAddress, send_mode: str
 ) -> None:
-    """Passes on the answers of the called workflow, whether it is called once for all items or for each."""
+    """Passes on the responses of the called workflow, called once for all items or for each."""
     for mode in "once", "each":
         orders.forget()
         after = node("After", "noOp", 1, {})
@@ -132,7 +132,7 @@ async def test_text_is_a_field_and_what_is_not_json_fails_where_json_is_expected
 async def test_a_send_that_fails_without_a_response_has_an_error_object(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """Tells `message` and `name` of a request that cannot be made or whose answer cannot be passed on."""
+    """Passes on `message` and `name` if the request cannot be made or its response cannot be passed on."""
     answers = {2: "no JSON", 3: '{"a":' * 600 + "1" + "}" * 600}
     orders.answer = lambda request, number: httpx.Response(
         200, text=answers[json.loads(request.content)["n"]]

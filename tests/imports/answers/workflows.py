@@ -1,4 +1,4 @@
-"""Provides steps that send and read the answers, and helpers that return what steps passed on."""
+"""Provides steps that send and read responses, and helpers that return the output of steps."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -30,7 +30,7 @@ def posted(name: str = "Post", body: str = '={"n": {{ $json.n }}}', **more: Any)
 
 
 def numbered(name: str = "Read") -> dict[str, Any]:
-    """Returns a step that reads the number in the answer and the `n` of the item that was sent."""
+    """Returns a step that reads the number in the response and the `n` of the sent item."""
     values = [
         {"name": "number", "value": "={{ $json.number }}", "type": "number"},
         {"name": "n", "value": "={{ $('Three').item.json.n }}", "type": "number"},

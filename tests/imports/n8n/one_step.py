@@ -1,4 +1,4 @@
-"""Reads and runs one n8n node as a workflow of its own, for tables of its results."""
+"""Reads and runs one n8n node as a workflow, for tables of its results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests what `$binary` shows of files in expressions and scripts, and which files scripts pass on."""
+"""Tests what expressions and scripts read of files by `$binary`, and which files scripts pass on."""
 
 import base64
 from typing import Any
@@ -55,7 +55,7 @@ async def test_an_expression_reads_what_a_file_is(expression: str, value: Any) -
     ],
 )
 async def test_an_expression_that_reads_the_content_of_a_file_fails(expression: str) -> None:
-    """Fails instead of going on with nothing, by whatever name the expression reaches the content."""
+    """Fails instead of giving undefined, whatever name the expression uses for the content."""
     assignment = {"name": "a", "value": f"={{{{ {expression} }}}}", "type": "string"}
     parameters = {"assignments": {"assignments": [assignment]}}
     files = FilesInMemory()
@@ -112,7 +112,7 @@ async def test_a_script_passes_files_on(script: str, names: dict[str, str]) -> N
     ],
 )
 async def test_a_script_that_reads_the_content_of_a_file_fails(script: str) -> None:
-    """Fails instead of passing on nothing, by whatever name the script reaches the content."""
+    """Fails instead of giving undefined, whatever name the script uses for the content."""
     files = FilesInMemory()
     outputs = await items_of("code", 2, {"jsCode": script}, [await item_with(files)], files=files)
     assert "content of a file is not there" in str(outputs)

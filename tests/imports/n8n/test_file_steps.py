@@ -474,7 +474,7 @@ VALUES = {
 
 
 async def test_a_page_in_a_file_is_read() -> None:
-    """Reads a page from a file with both nodes; htmlExtract joins all texts and keeps their blanks."""
+    """Reads a page from a file with both nodes; htmlExtract joins all texts and keeps their white space."""
     files = FilesInMemory()
     parameters = {"sourceData": "binary", "extractionValues": VALUES, "options": {}}
     newer = await run(
@@ -524,7 +524,7 @@ async def test_a_file_is_hashed() -> None:
 
 
 async def test_scripts_of_one_item_keep_and_set_its_files() -> None:
-    """functionItem sees the fields of an item alone; its files stay, or are those that it sets."""
+    """In functionItem `item` has only fields; its files stay unless the script sets others."""
     files = FilesInMemory()
     scripts = {
         "item.name = getBinaryData().data.fileName; return item;": ["data"],

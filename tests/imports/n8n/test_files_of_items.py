@@ -22,7 +22,7 @@ OTHER = BinaryReference("c" * 64, 7, "text/plain", "notes")
 
 
 def test_the_journal_stores_references() -> None:
-    """Decodes what was encoded; an item without files is encoded without a field for them."""
+    """Decodes what it encoded; an item without files has no field for them."""
     outputs = [
         [
             Item({"a": 1}, ((0, 0),), binary={"data": PHOTO, "prices": PRICES}),
@@ -136,7 +136,7 @@ async def test_batches_keep_files() -> None:
 async def test_aggregate_gathers_files(
     kind: str, version: float, unique: bool, names: dict[str, BinaryReference]
 ) -> None:
-    """Gives a number to a name in use; with “Keep Only Unique” equal files are kept once."""
+    """Appends a number to a name in use; with “Keep Only Unique” equal files are added once."""
     parameters = {
         "operation": "aggregateItems",
         "aggregate": "aggregateAllItemData",

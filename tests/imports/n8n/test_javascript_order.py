@@ -1,4 +1,4 @@
-"""Tests what follows from how JavaScript orders names and texts, and from how n8n's HTML parser reads pages.
+"""Tests results that depend on JavaScript's order of names and texts, or on n8n's HTML parser.
 
 See docs/design/imports-n8n.md#node-types.
 """
@@ -73,7 +73,7 @@ def test_only_plain_numbers_of_a_path_make_lists(path: str, value: Any, fields: 
     ("count", "numbers"), [(1.5, [2, 3]), (2, [2, 3]), (-1, []), (0, []), ("-1 / 0", [])]
 )
 async def test_the_last_items_are_counted_as_slice_does(count: float | str, numbers: list[int]) -> None:
-    """Keeps the items behind a limit that is rounded only once it is subtracted."""
+    """Keeps the items after a limit that is rounded only after it is subtracted."""
     parameters = {"maxItems": f"={{{{ {count} }}}}", "keep": "lastItems"}
     items = [{"n": n} for n in (1, 2, 3)]
     assert await outputs_of("limit", 1, parameters, items) == [[{"n": n} for n in numbers]]
@@ -145,7 +145,7 @@ TOO_MANY = "too many items"
 async def test_a_join_of_too_many_equal_items_fails(
     monkeypatch: pytest.MonkeyPatch, kind: str, version: float, parameters: Any, counts: dict[int, Any]
 ) -> None:
-    """Fails a join of more pairs than it may make; what makes no pairs has no limit, and is quick."""
+    """Fails a join that would make too many pairs; without pairs there is no limit."""
     monkeypatch.setattr(merge, "_MAX_PAIRS", 9)
     workflow = workflow_of(kind, version, parameters)
     workflow["connections"]["Start"]["main"][0].append({"node": "Step", "type": "main", "index": 1})
@@ -159,7 +159,7 @@ async def test_a_join_of_too_many_equal_items_fails(
 
 
 async def test_markup_is_measured_by_utf_16_units() -> None:
-    """Pads cells and wraps lines by JavaScript's length, keeps the first blanks of a part of a page."""
+    """Pads cells and wraps lines by JavaScript's length; a fragment of a page keeps its leading blanks."""
     table = "<table><tr><th>a</th></tr><tr><td>😀 x</td></tr></table>"
     to_markdown = {"html": "={{ $json.h }}", "destinationKey": "m"}
     outputs = await outputs_of("markdown", 1, to_markdown, [{"h": table}, {"h": " a <b>b</b>"}])

@@ -21,7 +21,7 @@ def started(topic: str, *steps: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reads(text: str, name: str = "Use") -> dict[str, Any]:
-    """Returns a step that keeps the value of one expression alone."""
+    """Returns a step that sets only the value of one expression."""
     values = {"string": [{"name": "text", "value": f"={{{{ {text} }}}}"}]}
     return node(name, "set", 1, {"keepOnlySet": True, "values": values})
 
@@ -84,7 +84,7 @@ def test_a_missing_field_is_named(export: Mapping[str, Any], field: str | None) 
 
 
 def test_after_a_merge_fields_may_come_from_another_step() -> None:
-    """Gives no error behind a merge, because another of its inputs may have the field."""
+    """Reports no error after a merge, because another of its inputs may have the field."""
     export = started("orders/create", node("Both", "merge", 3, {"mode": "append"}), reads("$json.phone"))
     assert lacking(export) == []
 

@@ -87,7 +87,7 @@ def test_a_disabled_step_needs_no_account() -> None:
 def test_settings_left_over_from_another_mode_are_ignored(
     kind: str, version: float, parameters: Mapping[str, Any]
 ) -> None:
-    """Reads no setting that n8n shows for another mode or operation alone."""
+    """Ignores settings that n8n shows only for another mode or operation."""
     assert errors_of(kind, version, parameters) == []
 
 

@@ -1,4 +1,4 @@
-"""Tests steps that write and read files of n8n's machine, which exist here within the run alone."""
+"""Tests steps that write and read local files, which here exist only within a run."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ async def test_a_file_is_read_by_a_later_step_of_its_run(shop: Shop, selector: s
 
 
 async def test_a_file_can_be_appended_to(shop: Shop) -> None:
-    """Appends what a second step writes to the same path to what the first one wrote."""
+    """Appends what a second step writes to the same path."""
     second_write = node("Again", "writeBinaryFile", 1, {"fileName": PATH, "options": {"append": True}})
     run = await shop.run_and_drain(await automated(shop, chain(*written(), second_write, *read_back(PATH))))
     assert (await shop.steps(run))[-1]["message"] == "prices.txt|text/plain|tea 4tea 4"
@@ -98,7 +98,7 @@ def test_reading_a_file_that_no_step_writes_is_an_error() -> None:
 
 
 def test_writing_warns_where_the_file_is_stored() -> None:
-    """Warns the merchant that the file is kept with the run."""
+    """Warns that the file is stored with the run."""
     [warning] = [
         finding.message
         for finding in read_value(chain(*written())).findings

@@ -1,4 +1,4 @@
-"""Tests steps that read removed secrets, answers that nobody gets, or the output of steps that never run.
+"""Tests steps that read removed secrets, unavailable responses, or outputs of steps that never run.
 
 See docs/design/imports-verdict.md#missing-values.
 """
@@ -517,9 +517,9 @@ async def test_a_removed_secret_in_a_script_is_an_error_where_it_runs(service: S
 
 
 async def test_a_step_that_reads_one_that_never_runs_is_an_error(service: Service) -> None:
-    """Reports an error when a step reads one that no run reaches, also a trigger other than the start.
+    """Reports an error when a step reads one that no run reaches, or a trigger other than the start.
 
-    An expression that first asks whether the step ran gives none.
+    An expression that first checks whether the step ran gives no error.
     """
     hook = node("Hook", "webhook", 2, {})
     url = "=https://a.example/?id={{ $('Aside').item.json.id }}"
@@ -536,7 +536,7 @@ async def test_a_step_that_reads_one_that_never_runs_is_an_error(service: Servic
 
 
 async def test_a_step_that_reads_an_unavailable_response_is_an_error(service: Service) -> None:
-    """Reports an error when a step reads the answer of a posted message.
+    """Reports an error when a step reads the response to a posted message.
 
     Reading an earlier step by name is no error.
     """
@@ -551,7 +551,7 @@ async def test_a_step_that_reads_an_unavailable_response_is_an_error(service: Se
 
 
 def looped(*body: dict[str, Any]) -> dict[str, Any]:
-    """Returns an export whose loop sends a message in each round; `body` are the steps behind the loop."""
+    """Returns an export whose loop sends a message in each iteration; `body` are the steps after the loop."""
     loop = node("Loop", "splitInBatches", 3, {"options": {}})
     script = code("Mark", "return [{json: {n: $('Loop').context.currentRunIndex}}]")
     export = connected([BEGIN, loop, script, tell_step(), *body], {"Begin": ["Loop"], "Mark": ["Tell"]})

@@ -1,4 +1,4 @@
-"""Tests what parameters of single node types do, beside the recorded cases.
+"""Tests parameters of single node types, beside the recorded cases.
 
 See docs/design/imports-n8n.md#conditions and docs/design/imports-n8n.md#node-types.
 """
@@ -123,7 +123,7 @@ def test_signing_with_a_key_that_is_not_run_data_is_an_error(
     [
         ("splitInBatches", 2, {}, [[{"n": number} for number in range(10)], []]),
         ("splitInBatches", 3, {}, [[], [{"n": 0}]]),
-        # In n8n a loop may ask for its own state before it first runs.
+        # In n8n an expression may read a loop's state before the loop first runs.
         ("splitInBatches", 3, {"options": {"reset": "={{ $('Step').context.done }}"}}, [[], [{"n": 0}]]),
         ("splitInBatches", 3, {"options": {"reset": "={{ $node['Step'].context.done }}"}}, [[], [{"n": 0}]]),
         ("limit", 1, {}, [[{"n": 0}]]),
@@ -447,7 +447,7 @@ def test_a_comparison_with_earlier_runs_is_checked() -> None:
 def test_an_unsupported_operation_is_one_finding(
     kind: str, version: float, parameters: dict[str, Any]
 ) -> None:
-    """Reports the operation alone, and none of the settings that belong to it."""
+    """Reports only the operation, and none of the settings that belong to it."""
     findings = [finding.message for finding in errors_of(kind, version, parameters)]
     assert len([message for message in findings if "does not run here. Remove the setting" in message]) == 0
     assert len(findings) == 1, findings

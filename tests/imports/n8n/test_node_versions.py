@@ -50,7 +50,7 @@ async def test_a_minor_version_that_is_not_listed_runs_with_a_warning(
 
 @pytest.mark.parametrize(("version", "words"), [(4, "newer than 3.5"), (0, "older than those")])
 def test_another_major_version_is_an_error_with_advice(version: float, words: str) -> None:
-    """The message says whether the version is newer or older, and never asks for another export."""
+    """Says whether the version is newer or older, and never tells to export the workflow again."""
     [error] = errors_of("set", version, {})
     assert error.code == "node_version"
     assert words in error.message

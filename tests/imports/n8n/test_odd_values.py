@@ -1,4 +1,4 @@
-"""Tests what node types make of dates, missing fields, nested names and wrong types.
+"""Tests how node types handle dates, missing fields, nested names and wrong types.
 
 See docs/design/imports-n8n.md#recorded-cases.
 """
@@ -24,7 +24,7 @@ from tests.imports.n8n.one_step import errors_of, outputs_in, outputs_of, workfl
     ],
 )
 def test_numbers_are_formatted_as_in_javascript(value: float, text: str) -> None:
-    """Writes a float with its shortest digits; a whole number of JSON, such as an id, keeps its own."""
+    """Writes a float with its shortest digits; an integer of JSON, such as an id, keeps its digits."""
     assert js.text(value) == text
 
 

@@ -1,4 +1,4 @@
-"""Tests steps that make pages, answer callers or show forms, and steps that cannot run.
+"""Tests steps that make pages, respond to callers or show forms, and steps that cannot run.
 
 See docs/design/imports-n8n.md#node-types.
 """
@@ -46,7 +46,7 @@ async def test_a_page_is_made_of_its_template() -> None:
     ],
 )
 async def test_items_pass_with_all_settings_known(kind: str, version: float, parameters: Any) -> None:
-    """Passes the items on without an error; a step that would answer or show a form has one warning."""
+    """Passes the items on without an error; a step that would respond or show a form has a warning."""
     assert errors_of(kind, version, parameters) == []
     assert (await outputs_of(kind, version, parameters, ITEMS))[0] == ITEMS
     if kind in ("respondToWebhook", "form"):
@@ -77,7 +77,7 @@ def test_an_unsupported_step_makes_one_error_with_its_reason(kind: str, paramete
 
 
 def _answering(version: float, output: int, parameters: Any, **settings: Any) -> dict[str, Any]:
-    """Returns a workflow whose step behind an answer to a webhook starts at one of its outputs."""
+    """Returns a workflow with a step connected to one output of a node that responds to a webhook."""
     answer = node("Answer", "respondToWebhook", version, parameters, **settings)
     workflow = chain(answer, node("Next", "noOp", 1, {}))
     connections = [{"node": "Next", "type": "main", "index": 0}]

@@ -18,7 +18,7 @@ from tests.imports.exports import calling, chain, code, drafted, listed, node, t
 
 
 def started_by(kind: str, parameters: dict[str, Any], version: float = 1) -> Any:
-    """Returns what a workflow with this trigger proposes to start it."""
+    """Returns the start that a workflow with this trigger proposes."""
     start = node("Begin", kind, version, parameters)
     export = {"nodes": [start, node("Then", "noOp", 1, {})], "connections": {}}
     return shown_trigger(read_value(export).plan)
@@ -161,9 +161,11 @@ def test_a_mutation_cannot_hide_in_a_document(document: str, asks: bool) -> None
     ],
 )
 def test_a_document_with_expressions_is_a_query_only_by_its_beginning(document: str, kind: str) -> None:
-    """Takes a document with expressions for a read only if it begins with a query and holds no mutation.
+    """Treats a document with expressions as a read only if it begins with a query and has no mutation.
 
-    Any other is a send, which asks for approval. See docs/design/imports-n8n.md#http-steps.
+    Any other is a send, which requires approval.
+
+    See docs/design/imports-n8n.md#http-steps.
     """
     read = read_value(chain(node("Ask", "graphql", 1, {"endpoint": "https://a.example/", "query": document})))
     assert [str(step.kind) for step in read.plan.steps if step.name == "Ask"] == [kind]

@@ -49,7 +49,7 @@ def test_a_script_that_may_read_every_field_is_noticed(script: str) -> None:
     ],
 )
 def test_a_script_that_only_logs_items_or_names_them_in_texts_is_not_noticed(script: str) -> None:
-    """Notices neither what is only logged nor words of templates."""
+    """Ignores items that are only logged, and names within the text of templates."""
     assert not may_read_every_field(script)
 
 

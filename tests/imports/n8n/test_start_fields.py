@@ -1,4 +1,7 @@
-"""Tests which values a run by hand asks for. See docs/design/api/runs.md#run-now."""
+"""Tests the start fields of a manual run.
+
+See docs/design/api/runs.md#run-now.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +17,7 @@ from tests.imports.exports import chain, code, node
 def start_fields_of(
     trigger: str, *steps: Mapping[str, Any], **parameters: Any
 ) -> list[tuple[str, str, bool]] | None:
-    """Returns name, type and whether it is required, of each field that the workflow asks for."""
+    """Returns name, type and whether it is required, for each start field of the workflow."""
     export = chain(*steps)
     export["nodes"][0] = {
         **export["nodes"][0],
@@ -203,7 +206,7 @@ def test_files_that_steps_read_from_a_webhook_are_start_fields() -> None:
 
 @pytest.mark.parametrize("trigger", ["webhook", "gmailTrigger"])
 def test_a_value_may_have_the_name_of_a_file(trigger: str) -> None:
-    """Asks for a file and for the value of the same name, which stands in the payload beside it."""
+    """Accepts a file and a value of the same name, which is in the payload beside it."""
     sheet = node("Sheet", "extractFromFile", 1, {"operation": "csv", "binaryPropertyName": "data"})
     value = "={{ $json.body.data }}" if trigger == "webhook" else "={{ $json.data }}"
     export = chain(set_to("See", v=value))

@@ -1,4 +1,4 @@
-"""Tests what n8n's triggers pass on that a run here has in another form, or not at all.
+"""Tests what n8n's triggers pass on and a run here has in another form, or not at all.
 
 See docs/design/imports-verdict.md#missing-values.
 """
@@ -20,7 +20,7 @@ def begun(trigger: str, *steps: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def message_step(text: str) -> dict[str, Any]:
-    """Returns a step that keeps the value of one expression."""
+    """Returns a step that sets the value of one expression."""
     return node("Use", "set", 1, {"values": {"string": [{"name": "text", "value": f"={{{{ {text} }}}}"}]}})
 
 
@@ -109,7 +109,7 @@ def test_a_connection_from_a_missing_output_of_a_trigger_is_omitted(
 
 
 def test_a_webhook_that_answers_with_the_last_step_is_reported() -> None:
-    """Says that nobody receives the answer of a webhook that answers when the last step is done."""
+    """Says that no client receives the response of a webhook that responds after the last step."""
     for mode, is_told in (("lastNode", True), ("onReceived", False)):
         export = begun("webhook", node("Pass", "noOp", 1, {}))
         export["nodes"][0]["parameters"] = {"responseMode": mode}

@@ -1,4 +1,4 @@
-"""Tests the verdict on an n8n export: the steps that a run reaches, and what keeps it from running.
+"""Tests the verdict on an n8n export: the steps that a run reaches, and what blocks it.
 
 See docs/design/imports-verdict.md#verdict.
 """
@@ -56,10 +56,7 @@ MORNING = node(
 
 
 async def test_the_reach_counts_the_steps_behind_the_proposed_start(service: Service) -> None:
-    """Proposes the trigger that reaches most steps.
-
-    Steps behind other triggers are named and do not count.
-    """
+    """Proposes the trigger that reaches most steps; steps after other triggers are named, not counted."""
     nodes = [BEGIN, MORNING, passing("Test"), passing("A"), passing("B"), passing("Off", disabled=True)]
     record = await verdict(
         service, connected(nodes, {"Begin": ["Test"], "Every morning": ["A"], "A": ["B", "Off"]})
@@ -127,7 +124,7 @@ def test_among_equal_triggers_the_one_that_steps_refer_to_is_proposed() -> None:
 
 @pytest.mark.parametrize("triggers", [[BEGIN, HOOK], [HOOK, BEGIN]])
 def test_a_manual_start_is_proposed_only_after_all_others(triggers: list[dict[str, Any]]) -> None:
-    """Proposes what starts the workflow in n8n, and says so, whatever the order in the file."""
+    """Proposes the start that the workflow has in n8n, and says so, in any order of the file."""
     read = read_value(connected([*triggers, passing("A")], {"Begin": ["A"], "Hook": ["A"]}))
     assert [trigger.name for trigger in read.plan.triggers] == ["Hook", "Begin"]
     assert ("Hook", "foreign_trigger") in [(finding.step, finding.code) for finding in read.findings]
@@ -432,7 +429,7 @@ def test_a_disabled_trigger_starts_nothing() -> None:
 
 
 def test_connections_of_an_unknown_kind_are_reported() -> None:
-    """Warns of connections that are no output; those of AI parts are an error."""
+    """Warns of connections that are not outputs; those of AI parts are an error."""
     export = chain(node("A", "noOp", 1, {}), node("B", "noOp", 1, {}))
     for kind, expected in (("error", ("warning", "parameter")), ("ai_tool", ("error", "ai_node"))):
         export["connections"]["A"] = {kind: [[{"node": "B", "type": "main", "index": 0}]]}
@@ -447,7 +444,7 @@ def test_connections_of_an_unknown_kind_are_reported() -> None:
 def test_connections_of_an_unknown_form_are_reported_at_their_step(
     source: str, step: str | None, words: str
 ) -> None:
-    """Warns of connections that are no lists by kind at the step they come from, unless it is not there."""
+    """Warns at the connection's source step if the connections are not lists by kind."""
     export = chain(passing("A"), passing("B"))
     export["connections"][source] = [[{"node": "B", "type": "main", "index": 0}]]
     warnings = [finding for finding in read_value(export).findings if words in finding.message]
@@ -501,7 +498,7 @@ def test_an_unsupported_type_names_its_replacement(node_type: str, code: str, to
 
 
 def test_teams_steps_that_do_not_send_say_how_to_read() -> None:
-    """Points at Microsoft Graph for what a Teams connection does not do."""
+    """Refers to Microsoft Graph for what a Teams connection cannot do."""
     [finding] = errors_of("microsoftTeams", 2, {"resource": "channelMessage", "operation": "getAll"})
     assert finding.message.startswith("Teams steps only send messages here.")
     assert "HTTP Request step" in finding.message

@@ -19,7 +19,7 @@ async def flow_shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
 
 @pytest.fixture
 async def anywhere(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[FlowShop]:
-    """Provides the service on each engine, for tests of what its rows hold."""
+    """Provides the service on each engine, for tests whose database rows matter."""
     opened = await open_flow_shop(database_url, clock, tmp_path)
     yield opened
     await opened.shop.service.close()

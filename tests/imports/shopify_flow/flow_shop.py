@@ -33,20 +33,20 @@ OUTSIDE = "hooks.example"
 
 @dataclass
 class RecordingAddress(httpx.AsyncBaseTransport):
-    """Records the requests to an outside address and answers them in turn, repeating the last answer."""
+    """Records the requests to an outside address; responds with `answers` in turn, repeating the last one."""
 
     answers: list[httpx.Response] = field(default_factory=lambda: [httpx.Response(200, json={"ok": True})])
     requests: list[tuple[str, str, str]] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Records the request and answers it."""
+        """Records the request and returns the next response."""
         body = (await request.aread()).decode()
         self.requests.append((request.method, request.url.path, body))
         if self.meanwhile is not None:
             await self.meanwhile()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        stream = httpx.ByteStream(answer.content)  # an answer with content has been read already
+        stream = httpx.ByteStream(answer.content)  # a response with content has been read already
         return httpx.Response(answer.status_code, headers=answer.headers, stream=stream)
 
 
@@ -126,7 +126,7 @@ class FlowShop:
         assert now.trigger.listening is Listening.YES, now.trigger
 
     async def deliver(self, automation: Automation, topic: str, row: Mapping[str, Any]) -> Run:
-        """Delivers an event about this object and returns the run that it started, as far as it goes."""
+        """Delivers an event about this object, and returns the run that it started once it ends or waits."""
         self.listen()
         assert await self.store.tell(topic, dict(row)) == [200]
         before = {run.id for run in await self.runs(automation)}
@@ -146,7 +146,7 @@ class FlowShop:
         return await self.shop.read(load)
 
     async def approved(self, run: Run) -> Run:
-        """Approves whatever the run asks for until it has settled, and returns it."""
+        """Approves everything that the run proposes until it has settled, and returns it."""
         fresh = await self.shop.until_settled(run)
         while fresh.status is RunStatus.WAITING_APPROVAL:
             await self.shop.approve(fresh)

@@ -39,7 +39,7 @@ def furnished(store: ShopifyFake) -> dict[str, Row]:
 
 
 def actions(objects: dict[str, Row], store: ShopifyFake) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the task and fields of every action there is."""
+    """Returns the task and fields of every action."""
     ids = {name: row["id"] for name, row in objects.items()}
     [variant] = store.owned(ids["product4"])
     [stocked] = store.owned(ids["product5"])
@@ -136,7 +136,7 @@ async def test_all_actions_share_one_approval_and_are_made_once(flow_shop: FlowS
         (item["id"], *item["fields"]) for entry in flow_shop.store.applied() for item in entry["objects"]
     )
     assert set(keys.values()) == {1}
-    # Each of the two tags of a product is a change of its own.
+    # Each of a product's two tags is a separate change.
     assert {item for item, times in touched.items() if times > 1} == {(objects["product0"]["id"], "tags")}
     assert (objects["product0"]["tags"], objects["product1"]["tags"]) == (["new", "newer"], ["kept"])
     assert [objects[name]["tags"] for name in ("order0", "order1", "draft1")] == [["old", "new"], [], []]

@@ -36,7 +36,7 @@ def body(value: Any, name: str = "Mine") -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _TopicsConnector:
-    """Stands in for a connector where set-up asks for its topics."""
+    """A connector that tells set-up which topics it has."""
 
     topics: Mapping[str, object]
 
@@ -98,7 +98,7 @@ async def store_import(member: Member, value: Any, **more: Any) -> dict[str, Any
 
 
 async def test_a_flow_is_stored_once_with_its_graph_and_findings(service: Service) -> None:
-    """Returns the trigger, steps and edges; the same file again answers the import that there is.
+    """Returns the trigger, steps and edges; for the same file again it returns the existing import.
 
     See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
 

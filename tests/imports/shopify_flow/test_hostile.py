@@ -1,4 +1,4 @@
-"""Tests files made to break the reader, and values made to change what a flow asks for.
+"""Tests files that try to break the reader, and values that try to change a flow's requests.
 
 See docs/design/security.md#imported-workflows and docs/guides/contributors.md#tests.
 """

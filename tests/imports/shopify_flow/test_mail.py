@@ -1,4 +1,4 @@
-"""Tests that a flow's internal mail goes by the account, channel or sheet bound to it, after approval.
+"""Tests that a flow's internal mail is sent by the bound account, channel or sheet, after approval.
 
 See docs/design/imports-shopify-flow.md#tasks.
 """
@@ -90,7 +90,7 @@ async def test_it_is_posted_once_it_was_approved_and_never_in_a_test_run(shop: S
 
 
 async def test_it_is_a_row_of_the_sheet_bound_to_it_whose_tab_is_named(shop: Shop) -> None:
-    """Appends a row to the bound sheet, and refuses a binding that names no tab."""
+    """Appends a row to the bound sheet, and refuses a binding without a tab."""
     for target in (None, {"spreadsheet_id": None, "sheet": ""}):
         with pytest.raises(ValidationFailed) as refused:
             await bound(shop, "spreadsheet", target)

@@ -1,4 +1,4 @@
-"""Tests flows on WooCommerce: steps with a counterpart run, all others are named beforehand."""
+"""Tests flows on WooCommerce: steps with a counterpart run, and the import names all others."""
 
 from typing import Any
 

@@ -114,7 +114,7 @@ def errors(value: Any) -> list[Any]:
 
 
 def roots_of(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Returns the paths by what they are read from."""
+    """Returns the paths by the root or fetch that they are read from."""
     return {variable.root: variable.paths for variable in plan.variables}
 
 
@@ -185,7 +185,10 @@ AMOUNT = "order.totalPriceSet.shopMoney.amount"
     ],
 )
 def test_comparing_an_amount_with_a_number_for_equality_is_an_error(text: str, error_count: int) -> None:
-    """Reports at import what a run would fail with. See docs/design/imports-shopify-flow.md#liquid."""
+    """Reports an error at import, where a run would fail.
+
+    See docs/design/imports-shopify-flow.md#liquid.
+    """
     listed_errors = errors(flow(began(), http(2, body=text)))
     assert [error.code for error in listed_errors] == ["expression_feature"] * error_count
     assert all(f"“{AMOUNT}” with a number" in error.message for error in listed_errors)

@@ -39,7 +39,7 @@ BOTH = "{{ order.name }}"
 
 
 def findings_of(value: Any, level: FindingLevel | None = None) -> list[tuple[str | None, str]]:
-    """Returns the step and code of what reading finds."""
+    """Returns the step and code of each finding."""
     return [
         (finding.step, finding.code)
         for finding in read_value(value).findings
@@ -362,7 +362,7 @@ def test_the_number_and_depth_of_conditions_are_limited() -> None:
 
 
 def test_settings_are_unwrapped_and_kept_as_templates() -> None:
-    """Takes settings out of their wrappers and keeps texts with Liquid as templates.
+    """Unwraps settings, and stores texts with Liquid as templates.
 
     See docs/design/imports-shopify-flow.md#file.
     """
@@ -386,7 +386,7 @@ def test_settings_are_unwrapped_and_kept_as_templates() -> None:
     ],
 )
 def test_an_id_is_one_text_however_the_file_spells_it(file_id: Any) -> None:
-    """Reads an id that is wrapped, given as the default alone, or a bare path as in older files.
+    """Reads an id that is wrapped, is only a default, or is a bare path as in older files.
 
     See docs/design/imports-shopify-flow.md#file.
     """

@@ -24,7 +24,7 @@ CODE, HTTP, REDIRECT, REQUEST = (
 
 @dataclass(frozen=True)
 class Expected:
-    """Holds what reading one file should give."""
+    """The expected result of reading a file."""
 
     trigger: tuple[str, str]
     steps: tuple[tuple[str, str], ...]  # name and kind
@@ -120,7 +120,7 @@ REDIRECT_OF_ARCHIVED = Expected(
 
 
 def _of(reading: ImportReading) -> Expected:
-    """Returns what reading a file gave, in the form that is compared."""
+    """Returns the result of reading a file in the form that is compared."""
     plan = reading.plan
     [trigger] = plan.triggers
     return Expected(
@@ -143,7 +143,7 @@ async def test_each_recorded_flow_is_read_as_written_by_hand() -> None:
 
 
 async def check_flows(files: Mapping[Path, Expected]) -> None:
-    """Reads each file and compares its plan and findings with what is expected."""
+    """Reads each file and compares its plan and findings with the expected ones."""
     evaluator = Evaluator(shared_sandbox(), "report", "report")
     for path, expected in files.items():
         content = content_of(path.read_bytes().decode("utf-8"))

@@ -38,7 +38,7 @@ def in_loop(*more: Any) -> dict[str, Any]:
 
 
 async def test_the_object_of_an_event_is_read_and_one_branch_followed(anywhere: FlowShop) -> None:
-    """Reads the event's order and follows the matching branch of the condition alone.
+    """Reads the event's order and follows only the matching branch of the condition.
 
     See docs/design/imports-shopify-flow.md#conditions and docs/design/imports-shopify-flow.md#environment.
     """
@@ -86,7 +86,7 @@ async def test_all_changes_of_a_for_each_share_one_approval(flow_shop: FlowShop)
 async def test_steps_after_a_change_ask_in_a_second_approval(
     flow_shop: FlowShop,
 ) -> None:
-    """A step behind a declined change is skipped; one behind an approved change asks in a second approval.
+    """Skips a step after a declined change; a step after an approved one asks in a second approval.
 
     See docs/design/approvals.md#held-changes.
     """
@@ -218,9 +218,10 @@ async def test_a_killed_for_each_changes_each_thing_once(flow_shop: FlowShop) ->
 
 
 async def test_a_test_run_reads_the_newest_order_and_sends_nothing(flow_shop: FlowShop) -> None:
-    """Reads the newest order, skips what depends on an answer, refuses every send and changes nothing.
+    """Reads the newest order, skips steps that need a response, and sends and changes nothing.
 
-    A live run by hand fails and says that the store's event has to start it.
+    A live run started by hand fails and says that the store's event has to start it.
+
     See docs/design/runs.md#test-runs.
     """
     value = flow(
@@ -256,7 +257,7 @@ async def test_a_test_run_reads_the_newest_order_and_sends_nothing(flow_shop: Fl
 
 
 async def test_a_later_step_reads_the_response_to_a_request(flow_shop: FlowShop) -> None:
-    """Reads status and body of the answer, also of a server error that the step ignores.
+    """Reads status and body of the response, also of a server error that the step ignores.
 
     See docs/design/imports-n8n.md#answers and docs/design/imports-shopify-flow.md#execution.
     """
@@ -281,7 +282,7 @@ async def test_a_later_step_reads_the_response_to_a_request(flow_shop: FlowShop)
 
 
 async def test_a_wait_reads_again_and_continues_after_a_restart(flow_shop: FlowShop) -> None:
-    """Reads the order again after the wait and keeps the outputs of code and requests from before it.
+    """Reads the order again after the wait; the outputs of code and requests from before it stay.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
     """

@@ -1,4 +1,4 @@
-"""Runs flows in the shapes of Shopify's own examples: what they ask for is what they change."""
+"""Runs flows in the shapes of Shopify's own examples: they change exactly what they proposed."""
 
 from collections import Counter
 from typing import Any
@@ -13,7 +13,7 @@ ORDER_ID = {"value": "{{ order.id }}", "default_value": "order.id"}
 
 
 async def asked_for(flow_shop: FlowShop, run: Run) -> list[tuple[str, str, Any, Any]]:
-    """Returns object, field, before and after of what the run asks for; nothing is changed yet."""
+    """Returns object, field, before and after of each proposed change; nothing is changed yet."""
     assert run.status is RunStatus.WAITING_APPROVAL, (run, await flow_shop.shop.steps(run))
     assert flow_shop.store.applied() == []
     changes = await flow_shop.shop.changes(run)
@@ -43,9 +43,10 @@ def order_of(flow_shop: FlowShop) -> Row:
 
 
 async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(anywhere: FlowShop) -> None:
-    """Tags the order once after approval.
+    """Tags a large order once after approval.
 
-    A tagged order and one below the bound give no change.
+    A tagged order, and one below the limit, give no change.
+
     See docs/design/imports-shopify-flow.md#reading-objects.
     """
     value = flow(
@@ -70,7 +71,7 @@ async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(
 
 
 async def test_a_risky_order_is_put_on_hold(flow_shop: FlowShop) -> None:
-    """Holds an order whose risk is high, and leaves an order without a risk alone."""
+    """Puts an order with high risk on hold, and leaves an order without risk unchanged."""
     value = flow(
         began("order_risk_analyzed"),
         condition(2, "(order.risk.assessments any? |a| (a.riskLevel == 'high'))"),
@@ -100,7 +101,7 @@ async def test_a_risky_order_is_put_on_hold(flow_shop: FlowShop) -> None:
 
 
 async def test_changes_of_all_scheduled_elements_share_one_approval(flow_shop: FlowShop) -> None:
-    """Shows the changes of every element that matches, and of the steps behind the loop, in one approval.
+    """Shows the changes of every matching element, and of the steps after the loop, in one approval.
 
     See docs/design/runs.md#execution.
     """

@@ -1,4 +1,4 @@
-"""Tests what starts a flow: topics of the store, and cadences where they equal its rule.
+"""Tests the starts of flows: topics of the store, and cadences that equal the flow's rule.
 
 See docs/design/imports-n8n.md#triggers-and-schedules.
 """
