@@ -120,8 +120,8 @@ def _references(plan: Plan) -> list[Finding]:
             continue
         referenced = _referenced_steps(step, source.source_type)
         for name in sorted(referenced - executed):
-            words = _never_runs(name, entry) if name in names else _is_absent(name)
-            findings.append(Finding(step.name, FindingLevel.ERROR, "expression_feature", words))
+            message = _never_runs(name, entry) if name in names else _is_absent(name)
+            findings.append(Finding(step.name, FindingLevel.ERROR, "expression_feature", message))
         later_steps = referenced & executed and (referenced & executed & steps_after(step.name)) - {step.name}
         findings += (
             Finding(step.name, FindingLevel.ERROR, "expression_feature", _runs_later(name))
@@ -244,7 +244,7 @@ def _variables(reads: Sequence[_VariableRead]) -> dict[N8nVariable, list[str]]:
 async def _with_compiled_inner(
     plan: Plan, evaluator: Evaluator, key_variables: Set[str]
 ) -> tuple[Plan, list[Finding]]:
-    """Compiles the workflows that the file holds in steps; their findings are those of the steps."""
+    """Compiles the workflows embedded in steps; their findings become findings of these steps."""
     inner, findings = dict(plan.inner), list[Finding]()
     for step in plan.steps:
         if step.name in inner and step.origin is not None and step.origin.supported:
@@ -304,7 +304,7 @@ def _variable_finding(variable: N8nVariable, steps: Sequence[str]) -> Finding:
 
 
 def _key_finding(step: PlanStep, problem: ExpressionProblem, path: str) -> Finding:
-    """Returns the finding of a variable of n8n that is a key and so is not given as a value."""
+    """Returns the finding of a variable of n8n that holds a key and thus gets no value at set-up."""
     variable = str(problem.variable)
     shown, position = f"“{variable[:80]}”", _position(step, problem, path)
     why = "by its name" if is_key(variable) else "since a request sends it as one"

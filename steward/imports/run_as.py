@@ -1,4 +1,4 @@
-"""Runs an import as an automation, which stores a plan of its own from then on."""
+"""Runs an import as an automation, which has its own plan from then on."""
 
 from steward.automations import from_plan
 from steward.automations.creation import CreatedAutomation

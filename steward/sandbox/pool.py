@@ -82,9 +82,9 @@ class Isolation:
 
 @dataclass(slots=True)
 class SandboxTime:
-    """The seconds that messages took in their children, in CPU time or else in wall time.
+    """The seconds that children spent on messages, in CPU time or else in wall time.
 
-    Waiting for a turn does not count.
+    Waiting for a child does not count.
     """
 
     seconds: float = 0.0
@@ -211,7 +211,7 @@ class SandboxPool:
     async def _end_untrusted(self) -> None:
         """Ends every idle child that wrote more than its answer.
 
-        It searches anew after each, because other tasks end children at the same time.
+        It searches again after each one, because other tasks end children at the same time.
         """
         while untrusted := [child for child in self._live if not child.busy and child.process.unread]:
             await self._end_child(untrusted[0])

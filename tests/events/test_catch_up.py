@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 
 from tests.events.world import ListeningService
-from tests.imports.exports import code, node, wires
+from tests.imports.exports import code, connections_of, node
 
 
 async def sold(ears: ListeningService, **more: Any) -> str:
@@ -93,7 +93,7 @@ async def test_a_missed_event_hands_the_whole_object_to_an_imported_workflow(ear
         node("Told", "wooCommerceTrigger", 1, {"event": "order.created"}),
         code("See", "throw new Error($('Told').first().json.billing.city)"),
     ]
-    export = {"name": "Told", "nodes": nodes, "connections": wires(nodes), "settings": {}}
+    export = {"name": "Told", "nodes": nodes, "connections": connections_of(nodes), "settings": {}}
     automation = await ears.imported(export, "orders/create")
     ears.shop.clock.tick(60)
     await sold(ears, billing={"city": "Ghent"})

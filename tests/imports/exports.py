@@ -33,10 +33,10 @@ def node(name: str, kind: str, version: float, parameters: Mapping[str, Any], **
 def chain(*steps: Mapping[str, Any], name: str = "A chain") -> dict[str, Any]:
     """Returns an export whose steps follow one another behind a manual start."""
     nodes = [deepcopy(BEGIN), *steps]  # a copy, because tests change the start of their own export
-    return {"name": name, "nodes": nodes, "connections": wires(nodes), "settings": {}}
+    return {"name": name, "nodes": nodes, "connections": connections_of(nodes), "settings": {}}
 
 
-def wires(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def connections_of(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Connects each node to the next one."""
     return {
         item["name"]: {"main": [[{"node": after["name"], "type": "main", "index": 0}]]}

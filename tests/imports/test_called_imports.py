@@ -103,7 +103,7 @@ async def import_of(shop: Shop, export: dict[str, Any]) -> str:
     return record.id
 
 
-async def told_by_see(shop: Shop, export: dict[str, Any], calls: JsonObject, **more: Any) -> str:
+async def message_of_see(shop: Shop, export: dict[str, Any], calls: JsonObject, **more: Any) -> str:
     """Runs the export and returns the message that the step See failed with."""
     run = await shop.run_and_drain(await automated(shop, export, calls=calls, **more))
     assert run.status is RunStatus.FAILED, run
@@ -118,9 +118,9 @@ async def test_a_chosen_import_runs_inside_its_step(shop: Shop) -> None:
     """Runs the chosen import once for all items, or for each, and passes on the items of its last step."""
     chosen = await import_of(shop, passed_to(code("Add", "return [{json: {sum: $input.all().length}}]")))
     calls = {"Call": {"import_id": chosen}}
-    assert '[{"sum":2}]' in await told_by_see(shop, chain(TWO, call_by_id(), seen_step()), calls)
+    assert '[{"sum":2}]' in await message_of_see(shop, chain(TWO, call_by_id(), seen_step()), calls)
     record = chain(TWO, call_by_id(mode="each"), seen_step(), name="Each")
-    assert '[{"sum":1},{"sum":1}]' in await told_by_see(shop, record, calls)
+    assert '[{"sum":1},{"sum":1}]' in await message_of_see(shop, record, calls)
 
 
 @on_one_engine
@@ -178,7 +178,7 @@ async def test_a_chosen_workflow_reads_the_automations_store(shop: Shop) -> None
     """Requires a store connection when the called workflow reads a store."""
     chosen = await import_of(shop, passed_to(listed(2)))
     calls, export = {"Call": {"import_id": chosen}}, chain(call_by_id(), seen_step("$input.all().length"))
-    assert "2" in await told_by_see(shop, export, calls, integration_id=store(shop))
+    assert "2" in await message_of_see(shop, export, calls, integration_id=store(shop))
     with pytest.raises(ValidationFailed) as refused:
         await automated(shop, export, calls=calls)
     assert list(refused.value.errors or ()) == ["integration_id"]
@@ -198,7 +198,7 @@ async def test_the_trigger_of_a_called_workflow_passes_the_fields_it_names(shop:
     inputs = {"value": value, "schema": schema, "mappingMode": "defineBelow", "convertFieldsToString": True}
     export = chain(TWO, call_by_id(workflowInputs=inputs), seen_step())
     expected = '[{"n":null,"who":"2","absent":null},{"n":null,"who":"3","absent":null}]'
-    assert expected in await told_by_see(shop, export, {"Call": {"import_id": chosen}})
+    assert expected in await message_of_see(shop, export, {"Call": {"import_id": chosen}})
     strict = {**inputs, "convertFieldsToString": False}
     export = chain(TWO, call_by_id(workflowInputs=strict), name="Strict")
     run = await shop.run_and_drain(await automated(shop, export, calls={"Call": {"import_id": chosen}}))
@@ -210,7 +210,7 @@ async def test_a_call_without_waiting_passes_its_own_items_on(shop: Shop) -> Non
     """Runs the called workflow but passes on the step's own items."""
     chosen = await import_of(shop, passed_to(code("Other", "return [{json: {other: true}}]")))
     export = chain(TWO, call_by_id(options={"waitForSubWorkflow": False}), seen_step())
-    assert '[{"n":1},{"n":2}]' in await told_by_see(shop, export, {"Call": {"import_id": chosen}})
+    assert '[{"n":1},{"n":2}]' in await message_of_see(shop, export, {"Call": {"import_id": chosen}})
 
 
 @on_one_engine
@@ -231,7 +231,7 @@ async def test_nested_imports_are_chosen_by_their_path(shop: Shop) -> None:
     middle = await import_of(shop, passed_to(call_by_id("Deeper"), name="Middle"))
     export = chain(call_by_id(), seen_step())
     calls = {"Call": {"import_id": middle}, "Call › Deeper": {"import_id": last}}
-    assert '"last":1' in await told_by_see(shop, export, calls)
+    assert '"last":1' in await message_of_see(shop, export, calls)
     assert await errors_of(shop, export, {**calls, "Call › Deeper": {"import_id": middle}}) == [
         "calls.Call › Deeper"
     ]

@@ -16,7 +16,7 @@ from steward.database.accounts import connections
 from steward.database.automations import plans
 from steward.database.imports import records as imports
 from steward.security.envelope import CannotOpen, open_sealed, unwrap
-from tests.imports.exports import BEGIN, chain, code, drafted, node, tell_step, wires
+from tests.imports.exports import BEGIN, chain, code, connections_of, drafted, node, tell_step
 from tests.service import Service
 
 PATH = "/v1/automations/imports"
@@ -125,7 +125,10 @@ async def test_an_export_without_a_usable_step_is_refused(service: Service, node
     See docs/design/api/imports.md#requests.
     """
     member = await service.token("member")
-    export = {"nodes": nodes, "connections": wires([node for node in nodes if isinstance(node, dict)])}
+    export = {
+        "nodes": nodes,
+        "connections": connections_of([node for node in nodes if isinstance(node, dict)]),
+    }
     for content in (export, {"workflow": export}, [export], json.dumps(export)):
         for path, sent in ((PATH, body(content)), (f"{PATH}/preview", body(content))):
             if path != PATH:

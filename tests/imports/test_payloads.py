@@ -57,8 +57,8 @@ async def test_parts_of_a_call_that_steps_read_are_beside_the_body(shop: Shop) -
     export["nodes"][1]["parameters"]["jsCode"] = text
     automation = await automated(shop, export)
     payload = {"query": {"shop": "1"}, "params": {"a": 2}, "webhookUrl": "/x", "b": 3}
-    begun = await started(shop, automation, payload)
-    assert '1/x {"params":{"a":2},"b":3}' in await message_of(shop, begun.run)
+    first_start = await started(shop, automation, payload)
+    assert '1/x {"params":{"a":2},"b":3}' in await message_of(shop, first_start.run)
 
 
 @pytest.mark.parametrize(

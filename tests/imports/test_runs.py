@@ -17,7 +17,17 @@ from steward.model.run import TERMINAL, Mode, RunStatus
 from steward.runs.checkpoint import change_wire
 from steward.steps.n8n.nodes.microsoft_teams import MicrosoftTeamsNode
 from tests.crash.killing import KINDS, Killer, judge, play
-from tests.imports.exports import automated, calling, chain, code, drafted, listed, node, tell_step, wires
+from tests.imports.exports import (
+    automated,
+    calling,
+    chain,
+    code,
+    connections_of,
+    drafted,
+    listed,
+    node,
+    tell_step,
+)
 from tests.runs.shop import HOST, Shop
 from tests.runs.test_limits import rules
 from tests.shared_sandbox import shared_sandbox
@@ -177,7 +187,7 @@ async def test_a_run_continues_after_a_wait_despite_a_tolerated_failure(shop: Sh
     )
     wait_step = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 30, "unit": "minutes"})
     export["nodes"] += [wait_step, node("After", "noOp", 1, {})]
-    export["connections"] |= wires([wait_step, {"name": "After"}])
+    export["connections"] |= connections_of([wait_step, {"name": "After"}])
     export["connections"]["One"]["main"][0].append({"node": "Rest", "type": "main", "index": 0})
     automation = await automated(shop, export, bindings={"Tell": bound(shop)}, send_mode="send")
     shop.fault("status", "POST", "/teams/**", status=400, body={"error": {"code": "BadRequest"}})
@@ -274,7 +284,7 @@ async def test_test_runs_skip_steps_that_read_real_responses(shop: Shop) -> None
         node("Never", "noOp", 1, {}),
     ]
     export["nodes"] += more
-    export["connections"] |= wires([{"name": "Fixed 2"}, {"name": "If"}, {"name": "Never"}])
+    export["connections"] |= connections_of([{"name": "Fixed 2"}, {"name": "If"}, {"name": "Never"}])
     export["connections"] |= {"Reading": {"main": [[{"node": "Fixed 2", "type": "main", "index": 0}]]}}
     export["connections"]["Fixed"]["main"][0].append({"node": "Reading", "type": "main", "index": 0})
     run = await shop.run_and_drain(await automated(shop, export), Mode.TEST)

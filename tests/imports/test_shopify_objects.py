@@ -14,7 +14,7 @@ from steward.automations.checks import RequestedTrigger
 from steward.model.run import Run, RunStatus
 from steward.model.trigger import TriggerKind
 from tests.fake_clock import FakeClock
-from tests.imports.exports import automated, chain, code, node, wires
+from tests.imports.exports import automated, chain, code, connections_of, node
 from tests.imports.shopify_flow.flow_shop import FlowShop, open_flow_shop
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -54,7 +54,7 @@ async def run_of_event(
 ) -> Any:
     """Delivers an event and returns what the steps behind the trigger get."""
     nodes = [node("Told", "shopifyTrigger", 1, {"topic": topic}), node("Pass", "noOp", 1, {}), see(displayed)]
-    export = {"name": topic, "nodes": nodes, "connections": wires(nodes), "settings": {}}
+    export = {"name": topic, "nodes": nodes, "connections": connections_of(nodes), "settings": {}}
     automation = await automated(
         flow_shop.shop,
         export,

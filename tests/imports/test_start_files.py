@@ -32,7 +32,7 @@ async def caller(shop: Shop) -> AsyncIterator[Caller]:
         yield client
 
 
-def begun_by(trigger: str, *steps: Any, **parameters: Any) -> dict[str, Any]:
+def started_by(trigger: str, *steps: Any, **parameters: Any) -> dict[str, Any]:
     """Returns an export that begins with this trigger."""
     export = chain(*steps)
     begin = {**export["nodes"][0], "type": f"n8n-nodes-base.{trigger}", "parameters": parameters}
@@ -110,7 +110,7 @@ async def test_a_run_starts_with_a_file(
     shop: Shop, caller: Caller, trigger: str, parameters: dict[str, Any], name: str, start: str
 ) -> None:
     """Passes on the file beside the payload; a form also passes on its name, type and size."""
-    export = begun_by(trigger, *reading(name), **parameters)
+    export = started_by(trigger, *reading(name), **parameters)
     automation = await automated(shop, export)
     response = await started(caller, automation, payload={"a": 1}, files={name: encoded(file_name="a.csv")})
     assert response.status == 201, response.body
@@ -119,7 +119,7 @@ async def test_a_run_starts_with_a_file(
 
 async def test_a_run_may_start_with_files_alone_in_a_test_too(shop: Shop, caller: Caller) -> None:
     """Starts without a payload; without a name and a type the file has none and is any octets."""
-    automation = await automated(shop, begun_by("webhook", *reading("data")))
+    automation = await automated(shop, started_by("webhook", *reading("data")))
     response = await started(caller, automation, mode="test", files={"data": encoded()})
     assert response.status == 201, response.body
     assert '"body":{},"executionMode":"test"},null,"application/octet-stream",18]' in await message_of(shop)
@@ -127,7 +127,7 @@ async def test_a_run_may_start_with_files_alone_in_a_test_too(shop: Shop, caller
 
 async def test_a_repeated_key_returns_its_run_whatever_the_files(shop: Shop, caller: Caller) -> None:
     """Answers the first run again and stores no file of the repeated request."""
-    automation = await automated(shop, begun_by("webhook", *reading("data")))
+    automation = await automated(shop, started_by("webhook", *reading("data")))
     first = await started(caller, automation, files={"data": encoded()})
     second_start = await started(caller, automation, files={"data": encoded(b"other")})
     assert (second_start.status, second_start.data["run"]["id"]) == (200, first.data["run"]["id"])
@@ -160,7 +160,7 @@ async def test_files_that_a_start_does_not_accept_are_refused(
 ) -> None:
     """Refuses the request at the field; the key stays free, and nothing is stored."""
     parameters = {"formFields": {"values": [FORM_FILE]}}
-    automation = await automated(shop, begun_by("formTrigger", *reading("Price_list"), **parameters))
+    automation = await automated(shop, started_by("formTrigger", *reading("Price_list"), **parameters))
     response = await started(caller, automation, files=files)
     assert (response.status, list(response.body["errors"])) == (422, [fault]), response.body
     assert await rows_of(shop, "SELECT sha256 FROM run_files") == []
@@ -170,7 +170,7 @@ async def test_files_that_a_start_does_not_accept_are_refused(
 
 async def test_a_refused_start_leaves_no_file(shop: Shop, caller: Caller) -> None:
     """Refuses at a full queue and an archived automation before a file is written."""
-    automation = await automated(shop, begun_by("webhook", *reading("data")))
+    automation = await automated(shop, started_by("webhook", *reading("data")))
     command = RunNow(automation.id, "full", Mode.LIVE, None, (StartFile("data", PRICES, "text/csv"),))
     context = shop.service.worker_context
     storage = partial(StoredRunFiles, shop.engine, shop.clock, context.vault, context.files, automation.org)
@@ -202,7 +202,7 @@ async def test_a_killed_start_leaves_no_partial_run(shop: Shop, caller: Caller) 
     """Creates run and files together: a start cut short is made again under its key."""
     if shop.engine.dialect != "sqlite":
         pytest.skip("file and run are one transaction on PostgreSQL")
-    automation = await automated(shop, begun_by("webhook", *reading("data")))
+    automation = await automated(shop, started_by("webhook", *reading("data")))
     killer = Killer(points=["after_file"])
     with watching(shop, killer), pytest.raises(ProcessKilled):
         await started(caller, automation, files={"data": encoded()})
@@ -270,7 +270,7 @@ def test_a_start_takes_the_files_that_its_steps_name(
     kind: str, version: float, parameters: dict[str, Any], names: list[str]
 ) -> None:
     """Asks for each file that a step works on, by the name in the setting that this step reads."""
-    start = read_value(begun_by("webhook", node("Step", kind, version, parameters))).plan.entry()
+    start = read_value(started_by("webhook", node("Step", kind, version, parameters))).plan.entry()
     assert start is not None
     assert [start_field.label for start_field in start.fields if start_field.is_file] == names
 
@@ -286,7 +286,7 @@ def test_a_step_that_sends_a_file_which_no_step_makes_is_an_error(
     kind: str, version: float, parameters: dict[str, Any]
 ) -> None:
     """Reports a step that would fail on its first item, as one that reads a file does."""
-    findings = read_value(begun_by("manualTrigger", node("Step", kind, version, parameters))).findings
+    findings = read_value(started_by("manualTrigger", node("Step", kind, version, parameters))).findings
     errors = [finding.message for finding in findings if finding.level is FindingLevel.ERROR]
     assert ["passes on none" in error for error in errors] == [True], errors
 
@@ -295,7 +295,7 @@ def test_a_step_that_sends_a_file_which_no_step_makes_is_an_error(
 def test_attachments_named_by_an_expression_are_not_required(attachments: str) -> None:
     """Reports no missing file where an expression decides which files go with a message."""
     mail = node("Step", "emailSend", 2.1, {"options": {"attachments": attachments}, "toEmail": "a@b.example"})
-    findings = read_value(begun_by("manualTrigger", mail)).findings
+    findings = read_value(started_by("manualTrigger", mail)).findings
     assert [finding.message for finding in findings if "passes on none" in finding.message] == []
 
 
@@ -303,7 +303,7 @@ def test_attachments_named_by_an_expression_are_not_required(attachments: str) -
 def test_the_response_to_a_send_is_not_a_file(method: str, is_error: bool) -> None:
     """Reports a step that uses the file of a send's response, which is not stored; a read can fetch one."""
     ask = node("Ask", "httpRequest", 4.2, {"method": method, "url": "https://a.example", "options": {}})
-    findings = read_value(begun_by("manualTrigger", ask, *reading("data"))).findings
+    findings = read_value(started_by("manualTrigger", ask, *reading("data"))).findings
     errors = [finding.message for finding in findings if finding.level is FindingLevel.ERROR]
     assert ["passes on none" in error for error in errors] == [True] * is_error, errors
 
@@ -320,6 +320,6 @@ def test_the_response_to_a_send_is_not_a_file(method: str, is_error: bool) -> No
 )
 def test_a_start_that_brings_no_file_is_an_error(trigger: str, words: str | None) -> None:
     """Reports a step that works on a file which its start cannot bring; other programs can give one."""
-    findings = read_value(begun_by(trigger, *reading("data"))).findings
+    findings = read_value(started_by(trigger, *reading("data"))).findings
     errors = [finding.message for finding in findings if finding.level is FindingLevel.ERROR]
     assert [words in error for error in errors] == ([True] if words else []) if words else not errors

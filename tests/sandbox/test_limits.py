@@ -43,7 +43,7 @@ async def children() -> AsyncIterator[SandboxPool]:
         await children.close()
 
 
-async def _come_to(children: SandboxPool, code: str, world: ExpressionContext = ONE_ITEM) -> Outcome:
+async def _outcome_of(children: SandboxPool, code: str, world: ExpressionContext = ONE_ITEM) -> Outcome:
     """Returns the value of a chunk, or the code that it was stopped with, and runs another message."""
     evaluator = Evaluator(children, "org", "run")
     outcome: Outcome
@@ -75,7 +75,7 @@ async def test_runaway_scripts_are_stopped_at_their_limits(children: SandboxPool
     """
     for code, expected in RUNAWAYS.items():
         began = time.monotonic()
-        outcome = await _come_to(children, code)
+        outcome = await _outcome_of(children, code)
         assert outcome == (expected or 1), code
         assert time.monotonic() - began < 2 * WALL_TIME_FACTOR + 3, code  # plus a start
 
@@ -97,7 +97,7 @@ async def test_javascript_errors_in_expressions_give_undefined(children: Sandbox
     See docs/design/imports-n8n.md#chunks.
     """
     for code in REFUSED_BY_THE_ENGINE:
-        assert await _come_to(children, code) is UNDEFINED, code
+        assert await _outcome_of(children, code) is UNDEFINED, code
 
 
 async def test_too_deep_values_are_expression_errors(children: SandboxPool) -> None:
@@ -106,7 +106,7 @@ async def test_too_deep_values_are_expression_errors(children: SandboxPool) -> N
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
     deep = "(() => { let o = {}; for (let i = 0; i < 200000; i++) o = { o }; return o })()"
-    assert isinstance(await _come_to(children, deep), ExpressionError)
+    assert isinstance(await _outcome_of(children, deep), ExpressionError)
 
 
 async def test_messages_and_answers_have_a_size_limit(children: SandboxPool) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.imports.exports import chain, code, drafted, node, wires
+from tests.imports.exports import chain, code, connections_of, drafted, node
 from tests.web.site import WebSite
 
 IMPORTS = "/v1/automations/imports"
@@ -34,7 +34,7 @@ def morning(name: str) -> dict[str, Any]:
     log, copy = appended("Log", "Prices"), appended("Copy", "Prices")
     first = code("Make items", "return [{json: {id: 1}}]")
     nodes = [start, first, http_node, {**drafted(), "position": [0, 0]}, {**log, "position": [0, 200]}, copy]
-    joined = {**wires([start, first, http_node]), **wires([log, copy])}
+    joined = {**connections_of([start, first, http_node]), **connections_of([log, copy])}
     to = [[{"node": to, "type": "main", "index": 0}] for to in ("Draft", "Log")]
     joined[http_node["name"]] = {"main": to}
     return {"name": name, "nodes": nodes, "connections": joined, "settings": {}}

@@ -1,4 +1,4 @@
-"""Steps that use data tables: which tables stay empty here, and which steps share one.
+"""Finds problems of steps that use data tables: tables that stay empty, and tables used by two names.
 
 See docs/design/static-data.md#data-tables.
 """
@@ -53,15 +53,13 @@ class _Use:
         return self.node.parameters.get("operation", "insert") in FILLING
 
     def may_mean(self, other: "_Use") -> bool:
-        """Returns whether both use, or may use, the same table here; an expression may name any."""
+        """Returns whether both use, or may use, the same table here; an expression may name any table."""
         if is_expression(self.name) or is_expression(other.name):
             return True
         return (self.mode, self.name) == (other.mode, other.name)
 
     def is_named_differently(self, other: "_Use") -> bool:
-        """Returns whether both may use the same table in n8n but not here, since one uses its name, one its
-        id.
-        """
+        """Returns whether both may use the same table in n8n but not here, as only one of them has its id."""
         if self.mode == other.mode:
             return False
         by_name, by_id = (self, other) if self.mode == "name" else (other, self)
@@ -73,13 +71,13 @@ def table_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
     running = {step.name for step in plan.running()}
     uses = [_Use(node) for node in nodes if node.type == "dataTable" and node.name in running]
     findings = [
-        Finding(use.node.name, FindingLevel.ERROR, "parameter", words)
+        Finding(use.node.name, FindingLevel.ERROR, "parameter", message)
         for use in uses
-        if (words := _problem(use, uses)) is not None
+        if (message := _problem(use, uses)) is not None
     ]
     if uses and not findings:
-        words = _STARTS_EMPTY.format(steps=named([use.node.name for use in uses]))
-        findings.append(Finding(None, FindingLevel.WARNING, "parameter", words))
+        message = _STARTS_EMPTY.format(steps=named([use.node.name for use in uses]))
+        findings.append(Finding(None, FindingLevel.WARNING, "parameter", message))
     return findings
 
 

@@ -43,10 +43,10 @@ def default_problems(parameters: JsonObject) -> list[str]:
         value = _raw_default(row)
         if field.is_file or value in (None, "") or field.default is not None:
             continue
-        words = (
+        message = (
             f"The value that n8n puts into the field “{field.label[:60]}” {_reason(value)} and was left out."
         )
-        problems.append(f"{words} Give it when you start a run.")
+        problems.append(f"{message} Give it when you start a run.")
     return problems
 
 

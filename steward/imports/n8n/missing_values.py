@@ -17,7 +17,7 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.limits import MAX_PATH_KEYS
 from steward.model.plan import PlanStep, StepSource
 from steward.model.removed_secrets import markers_in
-from steward.steps.n8n.http_sign_in import puts_back_keys
+from steward.steps.n8n.http_sign_in import restores_keys
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions.marked_texts import KeyReads, is_fixed, parts_of
@@ -48,7 +48,7 @@ class RemovedSecret:
         """The code of a finding on it."""
         return "variable" if self.variables else "secret_removed"
 
-    def was_at(self, label: str) -> str:
+    def description_of(self, label: str) -> str:
         """Returns the beginning of a sentence about what was removed from the parameter with this label."""
         if not self.variables:
             return f"{label} held a secret, which was removed"
@@ -79,7 +79,7 @@ def _not_followed(flow: DataFlow, secret: RemovedSecret) -> Finding:
     if secret.step not in flow.steps:
         return _unused(secret, label)
     message = (
-        f"{secret.was_at(label)}, and a step may need it. "
+        f"{secret.description_of(label)}, and a step may need it. "
         "Use saved credentials in n8n instead, and import the workflow again."
     )
     return Finding(secret.step, FindingLevel.ERROR, secret.code, message)
@@ -106,14 +106,14 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list
         for reader, added in replaced.items():
             reads.setdefault(reader, []).extend([added] if added is not None else [])
         replacement = f"The account you choose for {named(readers)} replaces it."
-        message = f"{secret.was_at(label)}. {replacement}"
+        message = f"{secret.description_of(label)}. {replacement}"
         return Finding(step.name, FindingLevel.NOTE, secret.code, message)
     if _is_replaced(step, step.origin, parameter):
-        message = f"{secret.was_at(label)}. The account you choose for this step replaces it."
+        message = f"{secret.description_of(label)}. The account you choose for this step replaces it."
         return Finding(step.name, FindingLevel.NOTE, secret.code, message)
     if step.origin.source_type in SCRIPTS:
         message = (
-            f"{secret.was_at('Its code')}, so it would not run as in n8n. "
+            f"{secret.description_of('Its code')}, so it would not run as in n8n. "
             "Use an HTTP Request step with a saved credential instead, and import the workflow again."
         )
         return Finding(step.name, FindingLevel.ERROR, secret.code, message)
@@ -121,7 +121,7 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list
     if has_too_many_path_keys(raw_parameters(step.config)):
         need = f"the step needs it. An account puts back at most {MAX_PATH_KEYS} keys in one path"
     message = (
-        f"{secret.was_at(label)}, and {need}. "
+        f"{secret.description_of(label)}, and {need}. "
         "Use a saved credential in n8n instead, and import the workflow again."
     )
     return Finding(step.name, FindingLevel.ERROR, secret.code, message)
@@ -140,20 +140,20 @@ def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool
 def _is_replaced(step: PlanStep, origin: StepSource, parameter: str) -> bool:
     """Returns whether the account bound to the step supplies the parameter's key."""
     if origin.needs == ACCOUNT and parameter in IN_REQUEST:
-        return puts_back_keys(raw_parameters(step.config), origin.account or {})
+        return restores_keys(raw_parameters(step.config), origin.account or {})
     kind = BY_TYPE.get(origin.source_type)
     return kind is not None and parameter in kind.account_parameters
 
 
 def _cannot_run(step: PlanStep) -> bool:
-    """Returns whether the step's type is unsupported, which has a finding of its own."""
+    """Returns whether the step's type is unsupported, which is reported by another finding."""
     return step.operation == UNSUPPORTED
 
 
 def _read_later(secret: RemovedSecret, label: str, readers: list[str]) -> Finding:
     is_one = len(readers) == 1
     message = (
-        f"{secret.was_at(label)}, and {named(readers)} {'needs' if is_one else 'need'} it. "
+        f"{secret.description_of(label)}, and {named(readers)} {'needs' if is_one else 'need'} it. "
         f"Let {'that step' if is_one else 'those steps'} sign in with a saved credential in n8n, and import "
         "the workflow again."
     )
@@ -164,7 +164,7 @@ def _unused(secret: RemovedSecret, label: str) -> Finding:
     if secret.step is None:
         message = "The file held a secret beside its steps, which was removed. No step that runs uses it."
     else:
-        message = f"{secret.was_at(label)}. No step that runs uses it."
+        message = f"{secret.description_of(label)}. No step that runs uses it."
     return Finding(secret.step, FindingLevel.NOTE, secret.code, message)
 
 
@@ -198,7 +198,7 @@ def _marked_fields(value: Any, path: tuple[str, ...]) -> Iterable[tuple[str, ...
 
 
 def answer_findings(flow: DataFlow, nodes: Iterable[Node]) -> list[Finding]:
-    """Returns an error for each step that reads an answer which an earlier step does not get here."""
+    """Returns an error for each step that reads a response which an earlier step does not have here."""
     findings: list[Finding] = []
     for node in nodes:
         step_type = BY_TYPE.get(node.type)

@@ -55,8 +55,12 @@ def read_value(
         _check_has_usable_step(workflow)
     reading = _WorkflowReader(workflow, {node.name: node for node in workflow.nodes}, cleaned)
     for old_name, new_name in workflow.renamed:
-        words = f"It was called “{old_name[:80]}”; names are unique, of at most {unwrap.MAX_NAME} characters."
-        reading.find(new_name, FindingLevel.NOTE, "renamed_step", f"{words} Look for it under the new name.")
+        message = (
+            f"It was called “{old_name[:80]}”; names are unique, of at most {unwrap.MAX_NAME} characters."
+        )
+        reading.add_finding(
+            new_name, FindingLevel.NOTE, "renamed_step", f"{message} Look for it under the new name."
+        )
     starts = reading.starts()
     steps_ = reading.steps()
     inner = reading.called(steps_, depth)
@@ -95,19 +99,19 @@ class _WorkflowReader:
     found_at_triggers: dict[str, list[Finding]] = field(default_factory=dict)
     inner_key_variables: frozenset[str] = frozenset()
 
-    def find(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
+    def add_finding(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
         """Adds a finding."""
         self.findings.append(Finding(step, level, code, message))
 
     def starts(self) -> list[PlanTrigger]:
-        """Returns the enabled triggers and keeps their findings."""
+        """Returns the enabled triggers and stores their findings."""
         plan_triggers: list[PlanTrigger] = []
         for node in self.workflow.nodes:
             if not triggers.is_trigger(node):
                 continue
             if node.disabled:
-                words = "This trigger is switched off, so it starts nothing. Nothing to do."
-                self.find(node.name, FindingLevel.NOTE, "disabled_step", words)
+                message = "This trigger is switched off, so it starts nothing. Nothing to do."
+                self.add_finding(node.name, FindingLevel.NOTE, "disabled_step", message)
                 continue
             proposed = triggers.proposed(node)
             plan_triggers.append(proposed.trigger)
@@ -120,15 +124,15 @@ class _WorkflowReader:
         """Returns a manual start at the first step, with the edges; reports if nothing could run."""
         first = graph.first_step(list(steps_.values()), edges)
         if depth or first is None:
-            words = "Nothing starts this workflow, so no step of it would run. Add a trigger in n8n."
-            self.find(None, FindingLevel.ERROR, "nothing_runs", words)
+            message = "Nothing starts this workflow, so no step of it would run. Add a trigger in n8n."
+            self.add_finding(None, FindingLevel.ERROR, "nothing_runs", message)
             return [], edges
         start = triggers.manual_start(steps_)
-        words = (
+        message = (
             f"The workflow has no trigger, so a run begins at “{first}”. "
             "Start it by hand, or choose a schedule when you set it up."
         )
-        self.find(None, FindingLevel.NOTE, "foreign_trigger", words)
+        self.add_finding(None, FindingLevel.NOTE, "foreign_trigger", message)
         return [start], [PlanEdge(start.name, "out:0", first), *edges]
 
     def start_findings(self, plan: Plan, depth: int) -> None:
@@ -171,7 +175,7 @@ class _WorkflowReader:
         return inner_plans
 
     def _read_itself(self, depth: int) -> ReadExport:
-        """Returns the workflow as it runs when called, without steps that are not reached then.
+        """Returns the workflow as it runs when it calls itself, without steps that are then not reached.
 
         Raises Unreadable.
         """
@@ -187,12 +191,12 @@ class _WorkflowReader:
         plan = replace(read.plan, steps=steps_, edges=edges, inner=inner)
         return replace(read, plan=plan, findings=graph.softened(read.plan, read.findings))
 
-    def _refused(self, steps_: dict[str, PlanStep], step: PlanStep, words: str) -> None:
-        self.find(
+    def _refused(self, steps_: dict[str, PlanStep], step: PlanStep, message: str) -> None:
+        self.add_finding(
             step.name,
             FindingLevel.ERROR,
             "sub_workflow_missing",
-            f"The workflow it calls cannot run. {words}",
+            f"The workflow it calls cannot run. {message}",
         )
         if step.origin is not None:
             steps_[step.name] = replace(step, origin=replace(step.origin, supported=False))
@@ -223,25 +227,25 @@ class _WorkflowReader:
                 yield source_name, sides
 
     def _unread_connections(self, source_name: str, source: str | None) -> None:
-        """Adds the finding on connections from a step that is not there, or of an unknown form."""
+        """Adds the finding on connections from a missing step, or of an unknown form."""
         if source is None:
-            words = f"A connection comes from “{source_name[:80]}”, which is not there. It was left out."
+            message = f"A connection comes from “{source_name[:80]}”, which is not there. It was left out."
         else:
-            words = (
+            message = (
                 "Its connections are not in the form of n8n, which lists them by “main”, and were left out. "
                 "Connect what follows it in n8n and export the workflow again."
             )
-        self.find(source, FindingLevel.WARNING, "parameter", words)
+        self.add_finding(source, FindingLevel.WARNING, "parameter", message)
 
     def _foreign_connection(self, source: str, kind: str) -> None:
         """Adds the finding on connections that pass no items."""
         if kind.startswith("ai_"):
-            words = "It is a part of an AI step, and those cannot run here. Remove both."
-            self.find(source, FindingLevel.ERROR, "ai_node", words)
+            message = "It is a part of an AI step, and those cannot run here. Remove both."
+            self.add_finding(source, FindingLevel.ERROR, "ai_node", message)
             return
-        words = f"Its connections of the kind “{kind[:40]}” are not known and were left out. "
-        words += "Check what follows it in n8n."
-        self.find(source, FindingLevel.WARNING, "parameter", words)
+        message = f"Its connections of the kind “{kind[:40]}” are not known and were left out. "
+        message += "Check what follows it in n8n."
+        self.add_finding(source, FindingLevel.WARNING, "parameter", message)
 
     def _with_one_output(self, edges: list[PlanEdge], starts: set[str]) -> list[PlanEdge]:
         """Returns the edges without those of a trigger's outputs that a run does not begin at."""
@@ -271,8 +275,8 @@ class _WorkflowReader:
                 port = _port(steps_.get(source), number)
             if name is None or port is None:
                 leads_on = "leads to no step" if name is None else "is left out, since it has no such output"
-                words = f"The connection from its output {number + 1} {leads_on}. Check what follows it."
-                self.find(source, FindingLevel.WARNING, "parameter", words)
+                message = f"The connection from its output {number + 1} {leads_on}. Check what follows it."
+                self.add_finding(source, FindingLevel.WARNING, "parameter", message)
             elif name in steps_:
                 input_index = target.get("index", 0)
                 is_index = isinstance(input_index, int) and input_index >= 0
@@ -286,7 +290,7 @@ class _WorkflowReader:
         step = steps_.get(edge.source)
         message = steps.unfilled_output(self.nodes[edge.source], edge.port) if step is not None else None
         if step is not None and step.origin is not None and message is not None:
-            self.find(edge.source, FindingLevel.ERROR, "parameter", message)
+            self.add_finding(edge.source, FindingLevel.ERROR, "parameter", message)
             steps_[edge.source] = replace(step, origin=replace(step.origin, supported=False))
 
     def _check_input(self, step: PlanStep, input_index: int) -> None:
@@ -294,39 +298,41 @@ class _WorkflowReader:
         if step.origin is None or not step.origin.supported or input_index < step.origin.inputs:
             return
         inputs = "1 input" if step.origin.inputs == 1 else f"{step.origin.inputs} inputs"
-        words = f"A connection leads to input {input_index + 1}, but this step has only {inputs}. "
-        words += "Connect it to another input, or set the number of inputs, in n8n."
-        self.find(step.name, FindingLevel.WARNING, "parameter", words)
+        message = f"A connection leads to input {input_index + 1}, but this step has only {inputs}. "
+        message += "Connect it to another input, or set the number of inputs, in n8n."
+        self.add_finding(step.name, FindingLevel.WARNING, "parameter", message)
 
     def _execution_order(self, order: Any, plan: Plan) -> None:
         if order is None:
-            words = "The file does not say in which order branches run; they run as in new workflows. "
-            words += "Check the order of the steps."
-            self.find(None, FindingLevel.NOTE, "execution_order_assumed", words)
+            message = "The file does not say in which order branches run; they run as in new workflows. "
+            message += "Check the order of the steps."
+            self.add_finding(None, FindingLevel.NOTE, "execution_order_assumed", message)
         elif order != "v1" and graph.order_matters(plan):
-            words = (
+            message = (
                 "The workflow uses the branch order of old n8n versions; here the new order (v1) is used. "
             )
-            words += "Choose v1 in the workflow's settings in n8n, and check that it still does the same."
-            self.find(None, FindingLevel.WARNING, "parameter", words)
+            message += "Choose v1 in the workflow's settings in n8n, and check that it still does the same."
+            self.add_finding(None, FindingLevel.WARNING, "parameter", message)
 
     def settings(self, plan: Plan) -> None:
         """Adds findings on the file's settings."""
         file_settings = self.workflow.settings
         self._execution_order(file_settings.get("executionOrder"), plan)
-        for key, words in _SETTINGS.items():
+        for key, message in _SETTINGS.items():
             if file_settings.get(key) and file_settings[key] not in (-1, "", "none", "DEFAULT"):
-                self.find(None, FindingLevel.WARNING, "parameter", words)
+                self.add_finding(None, FindingLevel.WARNING, "parameter", message)
         if self.workflow.has_pin_data:
-            words = "The file contains pinned sample data, which runs do not use. A test run shows real data."
-            self.find(None, FindingLevel.NOTE, "pin_data_ignored", words)
+            message = (
+                "The file contains pinned sample data, which runs do not use. A test run shows real data."
+            )
+            self.add_finding(None, FindingLevel.NOTE, "pin_data_ignored", message)
         if (
             file_settings.get("timezone")
             and _timezone(self.workflow) is None
             and file_settings["timezone"] != "DEFAULT"
         ):
-            words = "The workflow's time zone is not known. Choose one when you set it up."
-            self.find(None, FindingLevel.WARNING, "parameter", words)
+            message = "The workflow's time zone is not known. Choose one when you set it up."
+            self.add_finding(None, FindingLevel.WARNING, "parameter", message)
 
 
 def _targets(outputs: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:

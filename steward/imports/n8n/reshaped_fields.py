@@ -12,7 +12,7 @@ from steward.steps.n8n.nodes.lists import names_of
 from steward.steps.n8n.nodes.summarize import SUMMARY_NAMES
 from steward.steps.workflow.step_types import NodeDefinition
 
-Missing: TypeAlias = frozenset[tuple[str, ...]]  # paths of fields; the empty path stands for the whole item
+Missing: TypeAlias = frozenset[tuple[str, ...]]  # paths of fields; the empty path is the whole item
 WHOLE: Final[Missing] = frozenset(((),))
 SCRIPTS: Final = frozenset(("code", "function", "functionItem"))
 ANYWHERE: Final = "*"  # first element of a path to a field at any depth

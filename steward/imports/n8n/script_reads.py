@@ -56,7 +56,7 @@ _KEEPS_ELEMENTS = frozenset(
 )
 _CALL = re.compile(r"(?<![\w$.])(?P<name>[\w$]{1,60})\s{0,5}(?=\()")
 _MAX_CALLS = 10  # method calls that are traced in one chain
-_MAX_PASSES = 4  # passes over a script; tracing usually ends before because no further variable holds items
+_MAX_PASSES = 4  # passes over a script; tracing ends once no further variable holds items
 
 
 @lru_cache(maxsize=16)

@@ -13,7 +13,7 @@ from steward.imports.n8n.reshaped_fields import Missing
 from steward.model.json import AnyJson, JsonObject
 from steward.model.plan import Plan, PlanStep
 from steward.outbound.hosts import entry_of
-from steward.steps.n8n.http_sign_in import proposed_account, puts_back_keys
+from steward.steps.n8n.http_sign_in import proposed_account, restores_keys
 from steward.steps.workflow.addresses import listed_origin
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions.marked_texts import KeyReads
@@ -51,7 +51,7 @@ def key_reads(
     combined = _any_of([*others, reads])
     parameters = raw_parameters(step.config)
     account = proposed_account(parameters, _credential(step), combined)
-    return reads if puts_back_keys(parameters, account, combined) else None
+    return reads if restores_keys(parameters, account, combined) else None
 
 
 def _credential(step: PlanStep) -> str | None:

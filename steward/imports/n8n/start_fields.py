@@ -1,4 +1,4 @@
-"""The values that a person can give a run at its start: form fields, and fields that steps read.
+"""Determines the values that a person can start a run with: form fields, and fields that steps read.
 
 See docs/design/api/runs.md#run-now.
 """
@@ -27,7 +27,7 @@ class StartForm:
 
 
 def start_form(plan: Plan) -> StartForm | None:
-    """Returns the form of the values a run can start with, or None if the start takes none."""
+    """Returns the form of the values that a run can start with, or None if the start accepts none."""
     entry = plan.entry()
     if entry is None or plan.mode is not DataMode.ITEMS or entry.kind == "schedule":
         return None
@@ -52,14 +52,14 @@ def with_fields(plan: Plan, finding: Finding) -> Finding:
     form = start_form(plan) if finding.code == "foreign_trigger" else None
     fields = form.fields if form is not None else ()
     names = [field.name for field in fields if not field.is_file]
-    words = finding.message
+    message = finding.message
     if names:
-        words += f" Its steps read {_listed('field', names)} of what starts it: "
-        words += f"give {_it(names)} as the payload of a run."
+        message += f" Its steps read {_listed('field', names)} of what starts it: "
+        message += f"give {_it(names)} as the payload of a run."
     files = [field.name for field in fields if field.is_file]
     if files:
-        words += f" It starts with {_listed('file', files)}: give {_it(files)} with the payload."
-    return replace(finding, message=words)
+        message += f" It starts with {_listed('file', files)}: give {_it(files)} with the payload."
+    return replace(finding, message=message)
 
 
 def _listed(noun: str, names: Sequence[str]) -> str:
@@ -111,6 +111,6 @@ def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[
 def _without_parents(
     types_by_path: dict[tuple[str, ...], StartFieldType],
 ) -> dict[tuple[str, ...], StartFieldType]:
-    """Removes fields of which other steps read members, since the members are asked for."""
+    """Removes fields of which other steps read members, since the form has the members."""
     parents = {path[:length] for path in types_by_path for length in range(1, len(path))}
     return {path: field_type for path, field_type in types_by_path.items() if path not in parents}

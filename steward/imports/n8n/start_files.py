@@ -40,12 +40,14 @@ def start_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
     """Returns an error for each running step that needs a file which the start cannot bring."""
     entry = plan.entry()
     by_name = {node.name: node for node in nodes}
-    words = None if entry is None or entry.name not in by_name else _no_file_words(entry, by_name[entry.name])
-    if entry is None or words is None:
+    message = (
+        None if entry is None or entry.name not in by_name else _no_file_words(entry, by_name[entry.name])
+    )
+    if entry is None or message is None:
         return []
     without = _without_files(plan, entry.name, by_name)
     return [
-        Finding(step.name, FindingLevel.ERROR, "binary", words)
+        Finding(step.name, FindingLevel.ERROR, "binary", message)
         for step in plan.running()
         if step.name in without and _needs_file(step, by_name.get(step.name))
     ]
@@ -56,11 +58,11 @@ def _no_file_words(entry: PlanTrigger, node: Node) -> str | None:
     if _is_called(node):
         return None
     if entry.replaced is None:
-        words = f"It works on a file, and “{entry.name[:80]}” passes on none. "
-        return words + "Read the file with a step, of Google Drive for example."
+        message = f"It works on a file, and “{entry.name[:80]}” passes on none. "
+        return message + "Read the file with a step, of Google Drive for example."
     if entry.replaced == _FORM and not any(start_field.is_file for start_field in entry.fields):
-        words = f"It works on a file, and the form of “{entry.name[:80]}” asks for none. "
-        return words + "Add a field for the file in n8n."
+        message = f"It works on a file, and the form of “{entry.name[:80]}” asks for none. "
+        return message + "Add a field for the file in n8n."
     return None
 
 

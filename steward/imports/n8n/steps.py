@@ -1,4 +1,4 @@
-"""Converts a node to a step of the plan, with its type, version and settings, and what cannot run."""
+"""Converts a node to a step of the plan with a type, version and settings, and findings."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -74,7 +74,7 @@ def _has_major(versions: Iterable[float], version: float) -> bool:
 
 
 def _versions_differ(node: Node, kind: StepType) -> str | None:
-    """Returns the error of a version that is not known in a type whose versions differ, or None."""
+    """Returns the error of an unknown version of a type whose versions differ, or None."""
     majors = {int(version) for version in (*kind.versions, *kind.refused_versions)}
     if node.version_problem is None or (len(majors) < 2 and node.type not in _DIFFERENT_MINORS):
         return None
@@ -153,7 +153,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
 
 
 _LOCALHOST = ("localhost", "127.", "[::1]", "host.docker.internal")
-# kinds whose name means nothing to people
+# kinds whose name is not meaningful to people
 _SERVICES = {"http_api": "a web service", "smtp": "a mail server (SMTP)", "cloud_s3": "S3 storage"}
 
 
@@ -263,9 +263,9 @@ class _StepFindings:
         self._findings[Finding(self.node.name, level, code, message)] = None
 
     def uncertain_version(self, kind: StepType) -> None:
-        """Adds a finding on a minor version that is not listed, or if the file does not say the version.
+        """Adds a finding on an unlisted minor version, or on a version that the file does not contain.
 
-        The version of a step that is switched off does not matter.
+        The version of a disabled step does not matter.
         """
         if self.node.disabled:
             return

@@ -91,7 +91,7 @@ def proposed(node: Node) -> ProposedTrigger:
 
 
 def unknown_version(node: Node) -> list[Finding]:
-    """Returns a finding if the file does not say the version of a trigger that has several."""
+    """Returns a finding if the file does not contain the version of a trigger that has several."""
     if node.version_problem is None or node.type not in _OF_SEVERAL_VERSIONS:
         return []
     message = f"{node.version_problem} {READ_AS_FIRST}"
@@ -99,7 +99,7 @@ def unknown_version(node: Node) -> list[Finding]:
 
 
 def _is_submitted_in_utc(node: Node) -> bool:
-    """Returns whether a form tells its time in UTC: by its option, or before version 2.1."""
+    """Returns whether a form has its time in UTC: by its option, or before version 2.1."""
     options = node.parameters.get("options")
     uses_workflow_zone = options.get("useWorkflowTimezone") if isinstance(options, Mapping) else None
     return not uses_workflow_zone if isinstance(uses_workflow_zone, bool) else node.version < 2.1

@@ -62,8 +62,8 @@ def _with_private_hosts(plan: Plan, flow: DataFlow, findings: list[Finding]) -> 
     bound = with_private_hosts(plan, flow)
     for before, step in zip(plan.steps, bound.steps, strict=True):
         if step is not before and step.origin is not None:
-            words = account_words(ACCOUNT, step.origin.account)
-            findings.append(Finding(step.name, FindingLevel.WARNING, "credential", words))
+            message = account_words(ACCOUNT, step.origin.account)
+            findings.append(Finding(step.name, FindingLevel.WARNING, "credential", message))
     return bound
 
 

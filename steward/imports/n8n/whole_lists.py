@@ -1,4 +1,4 @@
-"""Steps that read a list which n8n outputs as one item but which becomes an item per element here.
+"""Finds steps that read a list as one item, as n8n outputs it, where each element is an item here.
 
 See docs/design/imports-verdict.md#missing-values.
 """

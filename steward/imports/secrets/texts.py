@@ -71,7 +71,7 @@ _COOKIE_LINE: Final = re.compile(r"(?i)(?:set-)?cookie\s{0,3}[:=]\s{0,3}([^\r\n\
 def secrets_in(text: str, *, holds_ids: bool = False) -> list[Span]:
     """Returns the spans of secrets in a text, in order and without overlaps.
 
-    With `holds_ids`, the field's name says that runs of random characters are ids or hashes.
+    With `holds_ids`, the field's name implies that runs of random characters are ids or hashes.
     """
     has_long_run = _LONG_RUN.search(text) is not None
     spans = [*_named(text)]

@@ -182,7 +182,7 @@ def _is_literal(value: str) -> bool:
 
 
 def _of_parent(name: str) -> NameWeight:
-    """Returns the weight that a list or object of this name, such as `tokens`, gives to its members."""
+    """Returns the weight that a list or object of this name, such as `tokens`, passes to its members."""
     if name in _NO_PARENT or not _PLAIN_NAME.fullmatch(name):
         return NameWeight.NONE
     is_several = name.endswith("s")

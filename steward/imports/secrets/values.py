@@ -55,7 +55,7 @@ _COMMON_PREFIX: Final = re.compile(
     r"(?:re|key|live|test|secret|rpa|pul|ops|aio|rnd|fc|jina|voyage|hf|r8|dapi|phc|phx|nfp)[-_.]"
 )
 
-# UUIDs, and ids of Twilio by the kinds of what they name; its keys begin with SK.
+# UUIDs, and Twilio's ids of objects; Twilio's keys begin with SK.
 _PUBLIC_IDS: Final = re.compile(
     r"(?i:\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}?)"
     r"|(?:AC|AP|CA|CH|FW|HX|IS|MG|MM|PN|RE|SM|VA|WS|WW|ZS)[0-9a-f]{32}"

@@ -70,7 +70,7 @@ def _spelled(path: str, items: Mapping[str, str]) -> str:
 
 
 def _joined(word: str, parts: list[JsonObject]) -> JsonObject:
-    """Joins parts with `and` or `or`, flattening parts that are joined the same way."""
+    """Joins parts with `and` or `or`; nested parts joined in the same way become one list."""
     flat: list[JsonValue] = []
     for part in parts:
         inner_parts = part.get(word)

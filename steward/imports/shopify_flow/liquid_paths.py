@@ -59,8 +59,8 @@ class TooManyMeanings(Exception):
 class LiquidPaths:
     """The paths that a text reads.
 
-    `unclear` are those with a member whose name is computed, `as_numbers` those that the text compares with
-    a number for equality.
+    `unclear` are those with a computed member name, `as_numbers` those that the text compares with a number
+    for equality.
     """
 
     paths: list[Path] = field(default_factory=list)
@@ -139,7 +139,7 @@ class _LiquidReader:
             self.cases.pop()
 
     def _compare(self, tag: str, text: str, meanings: set[Path]) -> None:
-        """Records what a tag that decides compares with a number by its equality."""
+        """Records the paths that a tag with a condition compares with a number for equality."""
         if tag == "case":
             self.cases.append(meanings)
         elif tag == "when" and self.cases:
@@ -150,7 +150,7 @@ class _LiquidReader:
             self._equalities(_without_texts(text))
 
     def _equalities(self, text: str) -> None:
-        """Records what a condition compares with a number by its equality."""
+        """Records the paths that a condition compares with a number for equality."""
         for match in _EQUALITY.finditer(text):
             for value, other in ((match["left"], match["right"]), (match["right"], match["left"])):
                 if _NUMBER.fullmatch(other) and not value.endswith(".size"):
@@ -175,7 +175,7 @@ class _LiquidReader:
             self.names[name] = set()
 
     def _value(self, text: str, *, list_: bool = False) -> set[Path]:
-        """Returns the paths that an expression with filters may stand for, and records its reads."""
+        """Returns the paths that an expression with filters may evaluate to, and records its reads."""
         head, *filters = _split(text, "|")
         meanings = self._terms(head, first=list_)
         for filter_ in filters:
@@ -218,9 +218,9 @@ class _LiquidReader:
     def _named_path(self, term: re.Match[str]) -> Path:
         """Returns a term's path, cut at a computed member, which makes it unclear."""
         path = [term["name"]]
-        for dotted, single, double, number, worked_out in _MORE.findall(term["more"]):
-            if worked_out:
-                self._terms(worked_out)
+        for dotted, single, double, number, computed in _MORE.findall(term["more"]):
+            if computed:
+                self._terms(computed)
                 if term["name"] in self.roots:
                     self.result.unclear.append(".".join(path))
                 break
@@ -229,7 +229,7 @@ class _LiquidReader:
         return tuple(path)
 
     def _followed(self, path: Path) -> Iterator[Path]:
-        """Yields the paths that a path stands for, replacing its first name by its assigned paths."""
+        """Yields the paths that a path refers to, replacing its first name by its assigned paths."""
         head, members = path[0], path[1:]
         meanings = self.names.get(head)
         if meanings is None:

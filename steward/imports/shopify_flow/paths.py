@@ -33,9 +33,9 @@ class UsedPaths:
     findings: list[Finding] = field(default_factory=list)
     reported: set[Finding] = field(default_factory=set)
 
-    def error(self, step: str, words: str, code: str = "parameter") -> None:
+    def error(self, step: str, message: str, code: str = "parameter") -> None:
         """Adds an error for a path that cannot be read, once per step."""
-        finding = Finding(step, FindingLevel.ERROR, code, words)
+        finding = Finding(step, FindingLevel.ERROR, code, message)
         if finding not in self.reported:
             self.reported.add(finding)
             self.findings.append(finding)
@@ -206,32 +206,32 @@ def _compiled(
     """Returns the query for the object that a flow calls `name`; its problems become findings."""
     compiled = compile_read(root, sorted(root + path.removeprefix(name) for path in paths), patched)
     wrong: set[str] = set()
-    for schema_path, words in compiled.problems:
+    for schema_path, message in compiled.problems:
         path = name + schema_path.removeprefix(root)
         users = paths.get(path) or sorted({step for steps in paths.values() for step in steps})[:1]
         wrong.add(path)
         for step in dict.fromkeys(users):
-            used_paths.error(step, f"“{path[:120]}” cannot be read. {words}")
+            used_paths.error(step, f"“{path[:120]}” cannot be read. {message}")
     _report_equalities(used_paths, name, root, compiled.types)
     for schema_path in compiled.lists:
         listed = name + schema_path.removeprefix(root)
         first = _first_user(listed, paths, wrong)
         if first is None:
             continue
-        words = (
+        message = (
             f"Of “{listed[:120]}” at most 250 are read; the rest is left out. Look whether that is enough."
         )
-        used_paths.findings.append(Finding(first, FindingLevel.WARNING, "parameter", words))
+        used_paths.findings.append(Finding(first, FindingLevel.WARNING, "parameter", message))
     return compiled.query
 
 
 def _report_equalities(used_paths: UsedPaths, name: str, root: str, types: Mapping[str, str]) -> None:
-    """Adds an error for each step whose Liquid compares an amount with a number by its equality."""
+    """Adds an error for each step whose Liquid compares an amount with a number for equality."""
     for schema_path in (path for path, kind in types.items() if kind in _NUMBERS_AS_TEXT):
         path = name + schema_path.removeprefix(root)
-        words = f"It compares “{path[:120]}” with a number by == or !=, and stores give it as a text."
+        message = f"It compares “{path[:120]}” with a number by == or !=, and stores give it as a text."
         for step in used_paths.as_numbers.get(path, ()):
-            used_paths.error(step, f"{words} Use <= and >=, or a text in quotes.", "expression_feature")
+            used_paths.error(step, f"{message} Use <= and >=, or a text in quotes.", "expression_feature")
 
 
 def _first_user(listed: str, paths: Mapping[str, Sequence[str]], wrong: set[str]) -> str | None:

@@ -89,19 +89,21 @@ class _FlowReader:
     trigger_name: str = ""
     order: list[str] = field(default_factory=list)  # names of the steps in the file
 
-    def find(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
+    def add_finding(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
         """Adds a finding."""
         self.findings.append(Finding(step, level, code, message))
 
     def about_file(self) -> None:
         """Adds findings on the file's version and on parts that were left out."""
         if self.flow.version != file.VERSION:
-            words = (
+            message = (
                 f"The file is of version {self.flow.version:g}; {file.VERSION:g} is known. Check every step."
             )
-            self.find(None, FindingLevel.WARNING, "node_version", words)
-        for words in self.flow.oddities:
-            self.find(None, FindingLevel.WARNING, "parameter", f"{words} Look whether anything needs it.")
+            self.add_finding(None, FindingLevel.WARNING, "node_version", message)
+        for message in self.flow.oddities:
+            self.add_finding(
+                None, FindingLevel.WARNING, "parameter", f"{message} Look whether anything needs it."
+            )
 
     def start(self) -> PlanTrigger:
         """Returns the plan's start for the flow's trigger, and adds its findings."""
@@ -115,26 +117,26 @@ class _FlowReader:
                 f"It starts by “{task.task[:80]}”, which starts nothing here. The automation's own trigger "
             )
             message += "replaces it: choose a schedule, a store event or start it by hand."
-            self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", message)
+            self.add_finding(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", message)
             return PlanTrigger(self.trigger_name, "manual", replaced=task.task[:200], place=task.position)
         self.roots, self.lost, self.same = started.roots, started.lost, started.paths_by_value
-        self._strict(task, started)
+        self._trigger_findings(task, started)
         return PlanTrigger(self.trigger_name, "event", topics=started.topics, place=task.position)
 
-    def _strict(self, task: Task, started: FlowTrigger) -> None:
+    def _trigger_findings(self, task: Task, started: FlowTrigger) -> None:
         """Adds findings on differences of a trigger: its settings, its version, and a broader topic."""
         if started.wider:
             message = f"No event of the store is the same. {started.wider} Look whether that is right."
-            self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", message)
+            self.add_finding(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", message)
         if task.version != file.VERSION:
             message = (
                 f"Version {task.version:g} of this trigger is not known. Look whether it starts as it did."
             )
-            self.find(self.trigger_name, FindingLevel.WARNING, "node_version", message)
+            self.add_finding(self.trigger_name, FindingLevel.WARNING, "node_version", message)
         for name, text in task.fields.items():
             if text.strip():
                 message = f"Its setting “{name[:80]}” does not narrow what starts it here. Add a condition."
-                self.find(self.trigger_name, FindingLevel.WARNING, "parameter", message)
+                self.add_finding(self.trigger_name, FindingLevel.WARNING, "parameter", message)
 
     def _scheduled(self, task: Task) -> PlanTrigger:
         self.trigger_name = self.names.name(task.name or "Scheduled time")
@@ -146,7 +148,7 @@ class _FlowReader:
             message = (
                 f"No cadence equals its schedule. The nearest is {recurrence.nearest}; choose one at set-up."
             )
-            self.find(self.trigger_name, FindingLevel.WARNING, "schedule_not_representable", message)
+            self.add_finding(self.trigger_name, FindingLevel.WARNING, "schedule_not_representable", message)
             schedule = wire(cadence="manual")
         return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, place=task.position)
 
@@ -166,7 +168,7 @@ class _FlowReader:
             if task.id in self.steps_by_id or task.id == self.flow.trigger.id:
                 message = "Another step of the file has the same id, so what leads to it is not clear. "
                 message += "Export it again."
-                self.find(step.name, FindingLevel.ERROR, "parameter", message)
+                self.add_finding(step.name, FindingLevel.ERROR, "parameter", message)
             self.steps_by_id.setdefault(task.id, step)
             self._numbered(step)
         return steps_
@@ -179,7 +181,7 @@ class _FlowReader:
                 f"Several steps could be what the flow calls “{alias[:80]}”. Here it is this one, which is "
             )
             message += "told by the order of the file alone. Look whether it is the one that is meant."
-            self.find(step.name, FindingLevel.WARNING, "parameter", message)
+            self.add_finding(step.name, FindingLevel.WARNING, "parameter", message)
 
     def edges(self, trigger: str) -> list[PlanEdge]:
         """Returns the links; leaves out and reports those that lead nowhere."""
@@ -188,12 +190,12 @@ class _FlowReader:
             target = self.steps_by_id.get(link.target)
             if target is None or link.target == self.flow.trigger.id:
                 message = f"A connection leads to “{link.target[:80]}”, which is no step. It was left out."
-                self.find(None, FindingLevel.WARNING, "parameter", message)
+                self.add_finding(None, FindingLevel.WARNING, "parameter", message)
             elif link.input not in ("", "input"):
                 message = (
                     f"A connection leads to its input “{link.input[:40]}”, which it does not have here. "
                 )
-                self.find(
+                self.add_finding(
                     target.name,
                     FindingLevel.ERROR,
                     "parameter",
@@ -205,12 +207,12 @@ class _FlowReader:
                 message = (
                     f"A connection comes from “{link.source[:80]}”, which is not there. It was left out."
                 )
-                self.find(None, FindingLevel.WARNING, "parameter", message)
+                self.add_finding(None, FindingLevel.WARNING, "parameter", message)
             elif (port := port_of(source, link.port)) is None:
                 message = (
                     f"A connection leaves from its output “{link.port[:40]}”, which it does not have here. "
                 )
-                self.find(
+                self.add_finding(
                     source.name,
                     FindingLevel.ERROR,
                     "parameter",
@@ -226,13 +228,13 @@ class _FlowReader:
         for index, where in places:
             step = by_place.get(index) if index is not None else None
             message = f"A credential value stood in {where[:120]} and was not kept. Remove it from the flow."
-            self.find(step, FindingLevel.WARNING, "secret_removed", message)
+            self.add_finding(step, FindingLevel.WARNING, "secret_removed", message)
             is_reported = any(
                 (finding.step, finding.code) == (step, "credential") for finding in self.findings
             )
             if where == "url" and step is not None and not is_reported:
                 message = "Its address was a key itself, which is not taken from a file. Remove the step."
-                self.find(step, FindingLevel.ERROR, "credential", message)
+                self.add_finding(step, FindingLevel.ERROR, "credential", message)
 
     def _by_place(self, cleaned: Mapping[str, Any]) -> dict[int, str]:
         """Returns the steps' names by position in the file's list."""
@@ -248,7 +250,7 @@ class _FlowReader:
         """Adds findings for steps that lead back to themselves, which Shopify Flow does not allow."""
         for name in scopes.circles:
             message = "What follows it leads back to it, which a flow cannot. Export it again."
-            self.find(name, FindingLevel.ERROR, "parameter", message)
+            self.add_finding(name, FindingLevel.ERROR, "parameter", message)
 
 
 def _words(flow: Flow) -> frozenset[str]:

@@ -37,9 +37,9 @@ class TaskSettings:
         self.problems: list[StepProblem] = []
         self._read: set[str] = set()
 
-    def error(self, words: str, code: str = "parameter") -> None:
+    def error(self, message: str, code: str = "parameter") -> None:
         """Adds a problem that prevents the step from running."""
-        self.problems.append(StepProblem("error", code, words))
+        self.problems.append(StepProblem("error", code, message))
 
     def text(self, *names: str) -> str | None:
         """Returns the first of these fields that is present."""
@@ -52,7 +52,7 @@ class TaskSettings:
 
 
 def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
-    """Returns a task's settings; `fields` are the fields of a type without a reader of its own."""
+    """Returns a task's settings; `fields` are the fields that have no parser for this type."""
     settings = TaskSettings(task)
     for name, text in task.fields.items():
         if len(text) > _MAX_TEXT:

@@ -1,4 +1,4 @@
-"""Converts a task of a flow to a step, with its name, variable and settings, and what cannot run."""
+"""Converts a task of a flow to a step with a name, variable and settings, and findings."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Finds waits that delay more here than in Shopify Flow: parallel branches, and later loop elements."""
+"""Finds waits that delay more here than in Shopify Flow: parallel branches and later loop iterations."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _IN_LOOP = (
 
 
 def wait_findings(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
-    """Returns a warning for each wait that holds up other steps."""
+    """Returns a warning for each wait that delays other steps."""
     warnings: list[Finding] = []
     for step in scopes.steps:
         if step.kind is not StepKind.WAIT:
@@ -30,7 +30,7 @@ def wait_findings(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
 
 
 def _has_branch_beside(wait: str, edges: Sequence[PlanEdge], scopes: Scopes) -> bool:
-    """Returns whether an output on the way to the wait also leads elsewhere."""
+    """Returns whether a step before the wait also leads to other steps."""
     leads: dict[tuple[str, str], set[bool]] = {}
     for edge in edges:
         to_wait = edge.target == wait or scopes.runs_before(wait, edge.target)

@@ -45,7 +45,7 @@ def read_csv(content: bytes, options: dict[str, Any]) -> object:
 
 
 class _RecordLines:
-    """The lines of a file; it keeps those of the record being read."""
+    """Yields the lines of a file and keeps those of the record being read."""
 
     def __init__(self, source: Iterable[str]) -> None:
         self._source = iter(source)
@@ -118,12 +118,12 @@ def read_html(content: bytes, options: dict[str, Any]) -> object:
         row: Row = []
         for cell in line.css("td, th"):
             row.append(_typed(re.sub(r"\s+", " ", cell.text()).strip(), as_text=bool(options.get("as_text"))))
-            row += [None] * (min(_whole(cell.attributes.get("colspan")), 1000) - 1)
+            row += [None] * (min(_whole_number(cell.attributes.get("colspan")), 1000) - 1)
         rows.append(row)
     return rows
 
 
-def _whole(text: str | None) -> int:
+def _whole_number(text: str | None) -> int:
     return int(text) if text and text.isdigit() else 1
 
 

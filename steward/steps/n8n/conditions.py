@@ -321,16 +321,18 @@ def matches(pattern: str, text: str, answered: Mapping[tuple[str, str], bool]) -
 _ODD_BLANKS = re.compile("[\\x0b\\r\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff]")
 
 
-def _reads_otherwise(pattern: str, text: str) -> bool:
+def _differs_in_javascript(pattern: str, text: str) -> bool:
     """Returns whether re2 and JavaScript may treat the white space or line ends of the text differently."""
     return _ODD_BLANKS.search(text) is not None and re.search(r"\\[sS]|\.", pattern) is not None
 
 
-async def hard_patterns(
+async def matched_in_sandbox(
     pairs: Sequence[tuple[str, str]], evaluator: Evaluator
 ) -> dict[tuple[str, str], bool]:
     """Matches, in the sandbox, the patterns that re2 does not support; leaves out invalid ones."""
-    hard = [pair for pair in dict.fromkeys(pairs) if compiled(pair[0]) is None or _reads_otherwise(*pair)]
+    hard = [
+        pair for pair in dict.fromkeys(pairs) if compiled(pair[0]) is None or _differs_in_javascript(*pair)
+    ]
     if not hard:
         return {}
     answers = await evaluator.matches([(*_split_pattern(pattern), text) for pattern, text in hard])

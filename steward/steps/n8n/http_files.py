@@ -22,7 +22,7 @@ from steward.steps.workflow.step_types import (
 _FILE_NAME = re.compile(r"filename\*?=(?:UTF-8'[^']*')?(?:\"([^\"]*)\"|([^;\s]+))", re.IGNORECASE)
 
 
-def asks_file(params: Params) -> bool:
+def fetches_file(params: Params) -> bool:
     """Returns whether the response becomes a file."""
     shape = params.text("options.response.response.responseFormat")
     return shape == "file" or params.text("responseFormat") == "file"

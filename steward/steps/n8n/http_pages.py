@@ -61,7 +61,7 @@ def _mode(value: JsonValue) -> str:
     return str(value.get("paginationMode", _MODES[1])) if isinstance(value, Mapping) else "off"
 
 
-def asks_pages(params: Params) -> bool:
+def reads_pages(params: Params) -> bool:
     """Returns whether the step reads more than one page."""
     pagination: AnyJson = params.tree
     for name in _PAGINATION.split("."):
@@ -130,7 +130,7 @@ class _Pages:
     items: list[dict[str, AnyJson]] = field(default_factory=list)
     gathered: StepBudget = field(default_factory=StepBudget)
 
-    async def worked_out(self, values: Sequence[JsonValue]) -> list[AnyJson]:
+    async def evaluated(self, values: Sequence[JsonValue]) -> list[AnyJson]:
         """Evaluates expressions with the latest response as `$response`. Raises ItemFailed."""
         templates = [template.decode_template(entry) for entry in values if isinstance(entry, Mapping)]
         request = {"url": self.first.address(), "headers": dict(self.first.headers)}
@@ -163,12 +163,12 @@ class _Pages:
         """Returns the next request, or None if the response does not name one."""
         if _mode(self.pagination) == _MODES[2]:
             # n8n evaluates it before the first page as well, where it is mostly undefined
-            [url] = await self.worked_out([self.pagination.get("nextURL", "")])
+            [url] = await self.evaluated([self.pagination.get("nextURL", "")])
             if js.is_missing(url) or url == "":
                 return None if self.count else self.first
-            return self._elsewhere(js.text(url))
+            return self._request_for(js.text(url))
         rows = _parameters(self.pagination)
-        values = await self.worked_out([row.get("value", "") for row in rows])
+        values = await self.evaluated([row.get("value", "") for row in rows])
         query, headers = dict(self.first.query), dict(self.first.headers)
         for row, value in zip(rows, values, strict=True):
             if js.is_missing(value):
@@ -179,7 +179,7 @@ class _Pages:
                 query[str(row.get("name", ""))] = value
         return replace(self.first, query=query, headers=headers)
 
-    def _elsewhere(self, url: str) -> PageRequest:
+    def _request_for(self, url: str) -> PageRequest:
         is_plain = self.first.url.startswith("http:")
         following = https_address(urljoin(self.first.url, url), allows_http=is_plain)
         if urlsplit(following)[:2] != urlsplit(self.first.url)[:2]:
@@ -194,11 +194,11 @@ class _Pages:
         if ends == _ENDS[1]:
             codes = re.findall(r"\d{3}", self.params.text(f"{_PAGINATION}.statusCodesWhenComplete"))
             return str(answer.status) in codes
-        [is_done] = await self.worked_out([self.pagination.get("completeExpression", False)])
+        [is_done] = await self.evaluated([self.pagination.get("completeExpression", False)])
         return js.truthy(is_done)
 
     def note(self, answer: PlatformResponse, body: AnyJson) -> None:
-        """Stores a response for the next expressions. Raises ItemFailed if the same page keeps repeating."""
+        """Stores a response for the next expressions. Raises ItemFailed if the same page is repeated."""
         response = full_response(answer, body)
         is_same = self.last is not None and self.last["body"] == response["body"]
         self.same = self.same + 1 if is_same else 1

@@ -109,7 +109,7 @@ def proposed_account(
         credential_type = CredentialType("", sign_in if keys else NO_SIGN_IN, parameter)
     else:
         credential_type = CREDENTIAL_TYPES.get(credential, CredentialType(credential, ""))
-        if credential_type.sign_in in _IN_CUSTOM and _beside(
+        if credential_type.sign_in in _IN_CUSTOM and _is_elsewhere(
             keys, credential_type.sign_in, credential_type.parameter
         ):
             credential_type = replace(credential_type, sign_in="custom", parameter=None)
@@ -124,7 +124,7 @@ def proposed_account(
     }
 
 
-def puts_back_keys(
+def restores_keys(
     parameters: JsonObject, account: Mapping[str, AnyJson], reads: KeyReads = reads_nothing
 ) -> bool:
     """Returns whether the proposed account restores every key removed from a request's parameters."""
@@ -135,10 +135,10 @@ def puts_back_keys(
         return sign_in_of(keys)[0] != ""
     if account.get("sign_in") == "custom":
         return sign_in_of([*keys, KeyPlace("header", "Authorization")])[0] != ""
-    return not _beside(keys, str(account.get("sign_in")), account.get("name"))
+    return not _is_elsewhere(keys, str(account.get("sign_in")), account.get("name"))
 
 
-def _beside(keys: Sequence[KeyPlace], sign_in: str, name: str | None) -> bool:
+def _is_elsewhere(keys: Sequence[KeyPlace], sign_in: str, name: str | None) -> bool:
     """Returns whether a key is elsewhere than where the sign-in puts it."""
     account_key = (
         (sign_in, name.lower()) if sign_in in ("header", "query") and name else ("header", "authorization")

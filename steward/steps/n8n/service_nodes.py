@@ -206,10 +206,12 @@ class ServiceNode(StepType):
             yield StepProblem("error", "parameter", self._refusal(key), is_operation=True)
             return
         yield from self._unknown_options(node)
-        for path, words in operation.needed.items():
+        for path, description in operation.needed.items():
             if _is_empty(node.get(path)):
-                words = f"It does not say {words}, so it would fail. Fill it in in n8n and import it again."
-                yield StepProblem("warning", "parameter", words)
+                message = (
+                    f"It does not say {description}, so it would fail. Fill it in in n8n and import it again."
+                )
+                yield StepProblem("warning", "parameter", message)
         if operation.check is not None:
             yield from operation.check(node)
 

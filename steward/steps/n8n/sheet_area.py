@@ -118,7 +118,7 @@ class SheetArea:
 
 
 def formats_of(params: Params, version: float) -> dict[str, str]:
-    """Returns how a read gives values and dates. Raises ItemFailed.
+    """Returns how a read formats values and dates. Raises ItemFailed.
 
     Before version 3 dates are numbers, Google's default.
     """
@@ -161,7 +161,7 @@ def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def default_combination(version: float) -> str:
-    """Returns how several filters combine when the step does not say: by OR before version 4.3."""
+    """Returns how several filters combine if the step does not say: by OR before version 4.3."""
     return "OR" if version < 4.3 else "AND"
 
 

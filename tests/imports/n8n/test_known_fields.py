@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steward.imports.n8n.read import read_value
-from tests.imports.exports import chain, code, node, wires
+from tests.imports.exports import chain, code, connections_of, node
 
 LACKING = "has only in n8n"
 
@@ -17,7 +17,7 @@ LACKING = "has only in n8n"
 def started(topic: str, *steps: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a workflow that an event of a Shopify store starts."""
     nodes = [node("Told", "shopifyTrigger", 1, {"topic": topic}), *steps]
-    return {"name": "Told", "nodes": nodes, "connections": wires(nodes), "settings": {}}
+    return {"name": "Told", "nodes": nodes, "connections": connections_of(nodes), "settings": {}}
 
 
 def reads(text: str, name: str = "Use") -> dict[str, Any]:

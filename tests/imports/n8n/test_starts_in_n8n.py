@@ -10,13 +10,13 @@ import pytest
 
 from steward.imports.n8n.read import read_value
 from steward.imports.n8n.start_fields import start_form
-from tests.imports.exports import code, node, wires
+from tests.imports.exports import code, connections_of, node
 
 
-def begun(trigger: str, *steps: Mapping[str, Any]) -> dict[str, Any]:
+def started_by(trigger: str, *steps: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a workflow that begins with a trigger of this type."""
     nodes = [node("Start", trigger, 1, {}), *steps]
-    return {"name": "Begun", "nodes": nodes, "connections": wires(nodes), "settings": {}}
+    return {"name": "Begun", "nodes": nodes, "connections": connections_of(nodes), "settings": {}}
 
 
 def message_step(text: str) -> dict[str, Any]:
@@ -30,20 +30,20 @@ EXTRACT = node("Read", "extractFromFile", 1, {"operation": "csv"})
 @pytest.mark.parametrize(
     ("export", "step"),
     [
-        (begun("manualTrigger", EXTRACT), "Read"),
-        (begun("webhook", EXTRACT), None),
-        (begun("formTrigger", node("Pass", "noOp", 1, {}), EXTRACT), "Read"),
-        (begun("manualTrigger", node("Table", "spreadsheetFile", 2, {})), "Table"),
-        (begun("manualTrigger", node("Table", "spreadsheetFile", 2, {"operation": "toFile"})), None),
-        (begun("manualTrigger", node("Move", "moveBinaryData", 1, {})), "Move"),
-        (begun("webhook", node("Move", "moveBinaryData", 1, {})), None),
-        (begun("webhook", node("Move", "moveBinaryData", 1, {"mode": "jsonToBinary"})), None),
-        (begun("manualTrigger", message_step("$binary.data.fileName")), "Use"),
-        (begun("webhook", message_step("$binary.data.fileName")), None),
-        (begun("webhook", message_step("$json.body.fileName")), None),
-        (begun("webhook", node("File", "convertToFile", 1.1, {"operation": "csv"}), EXTRACT), None),
-        (begun("webhook", code("Make", "return items"), EXTRACT), None),
-        (begun("executeWorkflowTrigger", EXTRACT), None),
+        (started_by("manualTrigger", EXTRACT), "Read"),
+        (started_by("webhook", EXTRACT), None),
+        (started_by("formTrigger", node("Pass", "noOp", 1, {}), EXTRACT), "Read"),
+        (started_by("manualTrigger", node("Table", "spreadsheetFile", 2, {})), "Table"),
+        (started_by("manualTrigger", node("Table", "spreadsheetFile", 2, {"operation": "toFile"})), None),
+        (started_by("manualTrigger", node("Move", "moveBinaryData", 1, {})), "Move"),
+        (started_by("webhook", node("Move", "moveBinaryData", 1, {})), None),
+        (started_by("webhook", node("Move", "moveBinaryData", 1, {"mode": "jsonToBinary"})), None),
+        (started_by("manualTrigger", message_step("$binary.data.fileName")), "Use"),
+        (started_by("webhook", message_step("$binary.data.fileName")), None),
+        (started_by("webhook", message_step("$json.body.fileName")), None),
+        (started_by("webhook", node("File", "convertToFile", 1.1, {"operation": "csv"}), EXTRACT), None),
+        (started_by("webhook", code("Make", "return items"), EXTRACT), None),
+        (started_by("executeWorkflowTrigger", EXTRACT), None),
     ],
 )
 def test_a_step_whose_file_the_start_cannot_bring_is_an_error(
@@ -111,7 +111,7 @@ def test_a_connection_from_a_missing_output_of_a_trigger_is_omitted(
 def test_a_webhook_that_answers_with_the_last_step_is_reported() -> None:
     """Says that no client receives the response of a webhook that responds after the last step."""
     for mode, is_told in (("lastNode", True), ("onReceived", False)):
-        export = begun("webhook", node("Pass", "noOp", 1, {}))
+        export = started_by("webhook", node("Pass", "noOp", 1, {}))
         export["nodes"][0]["parameters"] = {"responseMode": mode}
         [finding] = [finding for finding in read_value(export).findings if finding.code == "foreign_trigger"]
         assert ("nobody receives that answer" in finding.message) is is_told
@@ -130,6 +130,6 @@ def test_a_webhook_that_answers_with_the_last_step_is_reported() -> None:
 )
 def test_values_read_from_a_webhook_call_become_start_fields(text: str, paths: list[tuple[str, ...]]) -> None:
     """Asks for fields of the body by their names, and for others under the part of the call that has them."""
-    form = start_form(read_value(begun("webhook", message_step(text))).plan)
+    form = start_form(read_value(started_by("webhook", message_step(text))).plan)
     assert form is not None
     assert sorted(field.path for field in form.fields) == sorted(paths)

@@ -25,11 +25,16 @@ def passing(name: str, **more: Any) -> dict[str, Any]:
 
 def connected(nodes: Sequence[Mapping[str, Any]], lines: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Returns an export with a connection from each name to the names after it."""
-    wires = {
+    connections = {
         source: {"main": [[{"node": target, "type": "main", "index": 0} for target in targets]]}
         for source, targets in lines.items()
     }
-    return {"name": "W", "nodes": list(nodes), "connections": wires, "settings": {"executionOrder": "v1"}}
+    return {
+        "name": "W",
+        "nodes": list(nodes),
+        "connections": connections,
+        "settings": {"executionOrder": "v1"},
+    }
 
 
 async def verdict(service: Service, export: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ async def flow_shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
 
 
 @pytest.fixture
-async def anywhere(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[FlowShop]:
+async def on_both_engines(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[FlowShop]:
     """Provides the service on each engine, for tests whose database rows matter."""
     opened = await open_flow_shop(database_url, clock, tmp_path)
     yield opened

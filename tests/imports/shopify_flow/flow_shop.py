@@ -153,7 +153,7 @@ class FlowShop:
             fresh = await self.shop.until_settled(fresh)
         return fresh
 
-    async def tried(self, automation: Automation) -> Run:
+    async def finished_test_run(self, automation: Automation) -> Run:
         """Makes a test run by hand and returns it settled."""
         return await self.shop.run_and_drain(automation, Mode.TEST)
 

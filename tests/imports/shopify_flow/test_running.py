@@ -37,7 +37,7 @@ def in_loop(*more: Any) -> dict[str, Any]:
     return flow(*steps, *more, links=[(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)])
 
 
-async def test_the_object_of_an_event_is_read_and_one_branch_followed(anywhere: FlowShop) -> None:
+async def test_the_object_of_an_event_is_read_and_one_branch_followed(on_both_engines: FlowShop) -> None:
     """Reads the event's order and follows only the matching branch of the condition.
 
     See docs/design/imports-shopify-flow.md#conditions and docs/design/imports-shopify-flow.md#environment.
@@ -49,17 +49,17 @@ async def test_the_object_of_an_event_is_read_and_one_branch_followed(anywhere: 
         http(4, body="{{ order.lineItems.title | join: '+' }} is poor"),
         links=[(1, "output", 2), (2, "true", 3), (2, "false", 4)],
     )
-    automation = await anywhere.automation(value, "orders/create")
-    [order] = anywhere.store.of("Order")
-    run = await anywhere.deliver(automation, "ORDERS_CREATE", order)
-    assert run.status is RunStatus.WAITING_APPROVAL, await anywhere.shop.steps(run)
-    assert sent(anywhere) == []
-    ended = await anywhere.approved(run)
+    automation = await on_both_engines.automation(value, "orders/create")
+    [order] = on_both_engines.store.of("Order")
+    run = await on_both_engines.deliver(automation, "ORDERS_CREATE", order)
+    assert run.status is RunStatus.WAITING_APPROVAL, await on_both_engines.shop.steps(run)
+    assert sent(on_both_engines) == []
+    ended = await on_both_engines.approved(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert sent(anywhere) == [f"{order['name']} of Ada is rich"]
-    anywhere.store.touch(order, totalPriceSet=anywhere.store.money("12.00"))
-    ended = await anywhere.approved(await anywhere.deliver(automation, "ORDERS_CREATE", order))
-    assert sent(anywhere)[1:] == ["Mug+Pot+Lid is poor"]
+    assert sent(on_both_engines) == [f"{order['name']} of Ada is rich"]
+    on_both_engines.store.touch(order, totalPriceSet=on_both_engines.store.money("12.00"))
+    ended = await on_both_engines.approved(await on_both_engines.deliver(automation, "ORDERS_CREATE", order))
+    assert sent(on_both_engines)[1:] == ["Mug+Pot+Lid is poor"]
 
 
 async def test_all_changes_of_a_for_each_share_one_approval(flow_shop: FlowShop) -> None:
@@ -234,7 +234,7 @@ async def test_a_test_run_reads_the_newest_order_and_sends_nothing(flow_shop: Fl
         links=[(1, "output", 2), (2, "output", 3), (3, "output", 4), (4, "true", 5), (3, "output", 6)],
     )
     automation = await flow_shop.automation(value, "orders/create")
-    run = await flow_shop.tried(automation)
+    run = await flow_shop.finished_test_run(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     rows = {row["name"]: (row["status"], row["code"]) for row in await flow_shop.shop.steps(run)}
     assert rows == {

@@ -12,7 +12,7 @@ from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, code, condition
 ORDER_ID = {"value": "{{ order.id }}", "default_value": "order.id"}
 
 
-async def asked_for(flow_shop: FlowShop, run: Run) -> list[tuple[str, str, Any, Any]]:
+async def proposed(flow_shop: FlowShop, run: Run) -> list[tuple[str, str, Any, Any]]:
     """Returns object, field, before and after of each proposed change; nothing is changed yet."""
     assert run.status is RunStatus.WAITING_APPROVAL, (run, await flow_shop.shop.steps(run))
     assert flow_shop.store.applied() == []
@@ -24,7 +24,7 @@ async def asked_for(flow_shop: FlowShop, run: Run) -> list[tuple[str, str, Any, 
     ]
 
 
-async def went_well(flow_shop: FlowShop, run: Run) -> None:
+async def approve_and_check(flow_shop: FlowShop, run: Run) -> None:
     """Approves the run and checks that everything was made exactly once."""
     ended = await flow_shop.approved(run)
     assert ended.status is RunStatus.SUCCEEDED, (ended, await flow_shop.shop.steps(run))
@@ -42,7 +42,9 @@ def order_of(flow_shop: FlowShop) -> Row:
     return order
 
 
-async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(anywhere: FlowShop) -> None:
+async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(
+    on_both_engines: FlowShop,
+) -> None:
     """Tags a large order once after approval.
 
     A tagged order, and one below the limit, give no change.
@@ -55,18 +57,18 @@ async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(
         task(3, ADMIN + "add_order_tags", order_id=ORDER_ID, tags=["High-Value", "of {{ order.name }}"]),
         links=[(1, "output", 2), (2, "true", 3)],
     )
-    automation, order = await anywhere.automation(value, "orders/create"), order_of(anywhere)
+    automation, order = await on_both_engines.automation(value, "orders/create"), order_of(on_both_engines)
     tags = sorted(["High-Value", f"of {order['name']}"])
-    run = await anywhere.deliver(automation, "ORDERS_CREATE", order)
-    assert await asked_for(anywhere, run) == [(f"{order['name']}, Ada Lovelace", "tags", [], tags)]
-    await went_well(anywhere, run)
+    run = await on_both_engines.deliver(automation, "ORDERS_CREATE", order)
+    assert await proposed(on_both_engines, run) == [(f"{order['name']}, Ada Lovelace", "tags", [], tags)]
+    await approve_and_check(on_both_engines, run)
     assert sorted(order["tags"]) == tags
-    await anywhere.shop.clock.advance(700)  # events soon after a change count as its echo
-    anywhere.store.touch(order, email="other@shop.example")
-    second_run = await anywhere.deliver(automation, "ORDERS_CREATE", order)
-    assert (second_run.status, await anywhere.shop.changes(second_run)) == (RunStatus.SUCCEEDED, [])
-    anywhere.store.touch(order, totalPriceSet=anywhere.store.money("499.99"), tags=[])
-    small = await anywhere.deliver(automation, "ORDERS_CREATE", order)
+    await on_both_engines.shop.clock.advance(700)  # events soon after a change count as its echo
+    on_both_engines.store.touch(order, email="other@shop.example")
+    second_run = await on_both_engines.deliver(automation, "ORDERS_CREATE", order)
+    assert (second_run.status, await on_both_engines.shop.changes(second_run)) == (RunStatus.SUCCEEDED, [])
+    on_both_engines.store.touch(order, totalPriceSet=on_both_engines.store.money("499.99"), tags=[])
+    small = await on_both_engines.deliver(automation, "ORDERS_CREATE", order)
     assert (small.status, order["tags"]) == (RunStatus.SUCCEEDED, [])
 
 
@@ -90,10 +92,10 @@ async def test_a_risky_order_is_put_on_hold(flow_shop: FlowShop) -> None:
     order["risk"] = {"assessments": [{"riskLevel": "HIGH", "facts": []}]}
     run = await flow_shop.deliver(automation, "ORDERS_UPDATED", order)
     label = f"{order['name']}, Ada Lovelace"
-    assert await asked_for(flow_shop, run) == [(label, "fulfilment", "open", "on_hold")]
+    assert await proposed(flow_shop, run) == [(label, "fulfilment", "open", "on_hold")]
     [beside] = [change.proposal.message for change in await flow_shop.shop.changes(run)]
     assert beside == f"Reason: high_risk_of_fraud. Look at {order['name']}"
-    await went_well(flow_shop, run)
+    await approve_and_check(flow_shop, run)
     sending = flow_shop.store.rows[order["fulfillmentOrders"][0]]
     assert (sending["status"], sending["holds"]) == ("ON_HOLD", ["steward"])
     [sent] = [entry["body"]["variables"]["hold"] for entry in flow_shop.store.applied()]
@@ -134,8 +136,8 @@ async def test_changes_of_all_scheduled_elements_share_one_approval(flow_shop: F
     )
     run = await flow_shop.shop.run_and_drain(await flow_shop.automation(value))
     expected = [(f"Draft {location:02}", "tags", [], ["by Oven"]) for location in (11, 9, 7, 5, 3)]
-    assert await asked_for(flow_shop, run) == [*expected, ("/drafts", "target", None, "/10")]
-    await went_well(flow_shop, run)
+    assert await proposed(flow_shop, run) == [*expected, ("/drafts", "target", None, "/10")]
+    await approve_and_check(flow_shop, run)
     tagged = [row["title"] for row in flow_shop.store.of("Product") if row["tags"] == ["by Oven"]]
     assert tagged == [f"Draft {position:02}" for position in (3, 5, 7, 9, 11)]
     assert [row["target"] for row in flow_shop.store.of("UrlRedirect")] == ["/10"]
@@ -162,9 +164,9 @@ async def test_every_element_may_put_a_tag_of_its_own_on_one_order(flow_shop: Fl
     automation, order = await flow_shop.automation(value, "orders/create"), order_of(flow_shop)
     order["tags"] = ["open", "own"]
     run = await flow_shop.deliver(automation, "ORDERS_CREATE", order)
-    requests = sorted((before, after) for _, _, before, after in await asked_for(flow_shop, run))
+    requests = sorted((before, after) for _, _, before, after in await proposed(flow_shop, run))
     assert requests == [([], [f"has {name}", "x"]) for name in ("Lid", "Mug", "Pot")] + [(["open"], [])]
-    await went_well(flow_shop, run)
+    await approve_and_check(flow_shop, run)
     assert sorted(order["tags"]) == ["has Lid", "has Mug", "has Pot", "own", "x"]
 
 
@@ -207,11 +209,11 @@ async def test_later_steps_use_the_output_of_code(flow_shop: FlowShop) -> None:
     automation, order = await flow_shop.automation(value, "orders/paid"), order_of(flow_shop)
     run = await flow_shop.deliver(automation, "ORDERS_PAID", order)
     label = f"{order['name']}, Ada Lovelace"
-    assert sorted(await asked_for(flow_shop, run)) == [
+    assert sorted(await proposed(flow_shop, run)) == [
         (label, "custom.fragile", None, "6"),
         (label, "note", "", "4 fragile: soft box"),
     ]
-    await went_well(flow_shop, run)
+    await approve_and_check(flow_shop, run)
     assert order["note"] == "4 fragile: soft box"
     assert [row["value"] for row in flow_shop.store.of("Metafield")] == ["6"]
 
@@ -241,7 +243,7 @@ async def test_both_branches_of_conditions_are_followed(flow_shop: FlowShop) -> 
         assert len(flow_shop.store.applied()) == write_count
         changes = await flow_shop.shop.changes(run)
         assert [part.operation for change in changes for part in change.proposal.parts] == [operation]
-        await went_well(flow_shop, run)
+        await approve_and_check(flow_shop, run)
         order_state = (order["displayFinancialStatus"], order["tags"], order["cancelledAt"] is not None)
         assert (len(flow_shop.store.applied()), order_state) == (write_count + 1, actual)
 
@@ -258,7 +260,7 @@ async def test_a_test_run_shows_all_changes_and_makes_none(flow_shop: FlowShop) 
         task(4, ADMIN + "archive_order", order_id="order.id"),
         links=[(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)],
     )
-    run = await flow_shop.tried(await flow_shop.automation(value, "orders/create"))
+    run = await flow_shop.finished_test_run(await flow_shop.automation(value, "orders/create"))
     assert run.status is RunStatus.SUCCEEDED, run
     changes = await flow_shop.shop.changes(run)
     assert [(change.proposal.object.label, change.outcome) for change in changes][:3] == [

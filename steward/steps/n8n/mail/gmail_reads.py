@@ -47,7 +47,7 @@ class GmailReads:
             if not many:
                 return [
                     replace(message_item, paired=paired_with(index))
-                    for message_item in await self._one(fields)
+                    for message_item in await self._object(fields)
                 ]
             out = []
             async for message_item in self._listed(fields):
@@ -56,7 +56,7 @@ class GmailReads:
 
         return await read_items(self.call, read)
 
-    async def _one(self, fields: ServiceFields) -> list[Item]:
+    async def _object(self, fields: ServiceFields) -> list[Item]:
         if self.resource == "thread":
             return await self._thread(fields, fields.text("threadId"))
         return [await self._message(fields, fields.text("messageId"))]

@@ -141,9 +141,9 @@ class _Writer:
                 self.add(" ")
             return
         if not around.keep_blanks:
-            words = text.strip()
-            start = text.index(words)
-            text = _blank(text[start - 1 : start]) + words + _blank(text[start + len(words) :][:1])
+            stripped = text.strip()
+            start = text.index(stripped)
+            text = _blank(text[start - 1 : start]) + stripped + _blank(text[start + len(stripped) :][:1])
             text = re.sub(r"\s+", " ", text)
         self.add(text if around.keep_signs else _escaped(text))
 
@@ -410,12 +410,14 @@ def _surrounded(content: str, sign: str) -> str:
     out = ""
     for index in range(0, len(parts), 2):
         line, end = parts[index], parts[index + 1] if index + 1 < len(parts) else ""
-        words = line.strip()
-        if not words:
+        stripped = line.strip()
+        if not stripped:
             out += line + end
             continue
-        start = line.index(words)
-        out += line[max(start - 1, 0) : start] + sign + words + sign + line[start + len(words) :][:1] + end
+        start = line.index(stripped)
+        out += (
+            line[max(start - 1, 0) : start] + sign + stripped + sign + line[start + len(stripped) :][:1] + end
+        )
     return out
 
 

@@ -170,7 +170,7 @@ def _bases(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     return [base for base in _objects(answer, "bases") if not names or base.get("permissionLevel") in names]
 
 
-def _got(answer: AnyJson, fields: ServiceFields) -> Sequence[JsonObject]:
+def _record_or_raw(answer: AnyJson, fields: ServiceFields) -> Sequence[JsonObject]:
     record = answer if isinstance(answer, Mapping) else {}
     return [_flat(record) if fields.version >= 2 else record]
 
@@ -235,7 +235,7 @@ _LIST = ServiceOperation(
     check=_file_problems, returns_all=True,
 )  # fmt: skip
 _GET = ServiceOperation(
-    "GET", "", needed=_WHICH, choose_path=_record_path, answered=_got, check=_file_problems
+    "GET", "", needed=_WHICH, choose_path=_record_path, answered=_record_or_raw, check=_file_problems
 )
 _UPDATE = ServiceOperation(
     "PATCH", "", _update, "records", recipient=_table, needed=_WHERE, choose_path=_path

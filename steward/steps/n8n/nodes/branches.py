@@ -106,7 +106,7 @@ async def _slow_matches(call: StepCall, paths: Iterable[str]) -> Answers:
     for index in range(len(call.items)):
         for path in paths:
             pairs += _patterns(call.params(index), path)
-    return await conditions.hard_patterns(pairs, call.evaluator)
+    return await conditions.matched_in_sandbox(pairs, call.evaluator)
 
 
 def _patterns(params: Params, path: str) -> Iterable[tuple[str, str]]:

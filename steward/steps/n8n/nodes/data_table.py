@@ -162,7 +162,7 @@ class _Tables:
             if key not in self.by_key:
                 stored = await self.call.environment.static_data.read_table(key)
                 self.by_key[key] = Table.of_stored(stored)
-            items = self._worked(self.by_key[key], index, item)
+            items = self._applied(self.by_key[key], index, item)
         except ItemFailed as failure:
             return failure
         self.call.budget.add(*(worked.json for worked in items))
@@ -178,7 +178,7 @@ class _Tables:
             except StaticDataTooLarge:
                 raise WorkflowStepFailed(TOO_LARGE) from None
 
-    def _worked(self, table: Table, index: int, item: Item) -> list[Item]:
+    def _applied(self, table: Table, index: int, item: Item) -> list[Item]:
         params = self.call.params(index)
         operation = params.text("operation", _INSERT)
         if operation == _INSERT:

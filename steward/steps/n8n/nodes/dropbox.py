@@ -51,7 +51,7 @@ def _entries(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, 
     ]
 
 
-def _no_more(response: AnyJson, body: Mapping[str, AnyJson]) -> None:
+def _refuse_more(response: AnyJson, body: Mapping[str, AnyJson]) -> None:
     if js.truthy(js.get_path(response, "has_more")):
         raise ItemFailed(f"The folder has more than {_LISTED} entries. Read one of its folders.")
 
@@ -75,7 +75,7 @@ _OPERATIONS = {
     "folder.move": send("POST", "/move_v2", _MOVE, needed="path toPath", recipient="path"),
     "folder.delete": send("POST", "/delete_v2", CallForm("path"), needed="path", recipient="path"),
     "folder.list": ServiceOperation(
-        "POST", "/list_folder", _list, answered=_entries, is_query=True, next_page=_no_more,
+        "POST", "/list_folder", _list, answered=_entries, is_query=True, next_page=_refuse_more,
         check=send("POST", "", CallForm("path")).check,
     ),
 }  # fmt: skip

@@ -17,7 +17,7 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-# The names and values of a page's fields, added by the export reader; they are asked for at the start.
+# The names and values of a page's fields, added by the export reader; the start form contains them.
 START_FIELDS = "startFields"
 
 
@@ -66,7 +66,7 @@ class FormNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a problem for a page that cannot be filled in beforehand, and warnings for other pages."""
+        """Yields a problem for a page that cannot be filled in advance, and warnings for other pages."""
         if node.get(START_FIELDS):
             message = "It shows a further page of a form. Its fields are asked for at the start of a run."
             yield StepProblem("warning", "parameter", f"{message} Give them all then.")

@@ -170,8 +170,8 @@ def _one_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     """Yields problems of reading one event, such as a request for its next occurrence."""
     yield from _ONE.check(node)
     if node.get("options.returnNextInstance", node.version >= 1.3) is not False:
-        words = _NEXT.format("Return Next Instance of Recurring Event")
-        yield StepProblem("error", "parameter", words)
+        message = _NEXT.format("Return Next Instance of Recurring Event")
+        yield StepProblem("error", "parameter", message)
     elif node.version < 1.3:
         yield StepProblem("note", "parameter", _NO_NEXT)
 

@@ -154,7 +154,7 @@ def _older_option_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("note", "parameter", f"{message} Check what later steps do if it reads no row.")
 
 
-def _heads(table: SheetTable, area: SheetArea) -> list[str]:
+def _column_names(table: SheetTable, area: SheetArea) -> list[str]:
     header = area.header(table)
     return [js.text(plain(cell)) for cell in header.cells] if header else []
 
@@ -206,7 +206,7 @@ def _takes_first(params: Params, version: float) -> bool:
 
 def _filled_rows(table: SheetTable, area: SheetArea) -> list[dict[str, JsonValue]]:
     """Returns the fields of each data row that is not empty."""
-    heads = _heads(table, area)
+    heads = _column_names(table, area)
     return [{"row_number": row.number, **_row(heads, row.cells)} for row in area.data_rows(table)]
 
 
@@ -229,7 +229,7 @@ def _fits(row: JsonObject, filters: Sequence[tuple[str, JsonValue]], *, one_is_e
     return any(fits) if one_is_enough else all(fits)
 
 
-def _may_show_another(row: JsonObject, values_by_column: Iterable[tuple[str, JsonValue]]) -> bool:
+def _may_be_displayed_differently(row: JsonObject, values_by_column: Iterable[tuple[str, JsonValue]]) -> bool:
     """Returns whether a text has to match a number, which the tab may display as a date or in a format."""
     return any(
         isinstance(value, str) and isinstance(row.get(name), int | float) for name, value in values_by_column
@@ -258,7 +258,7 @@ def _mapped(call: StepCall, number: int) -> JsonObject:
 async def _write(call: StepCall, location: SheetLocation, operation: str) -> NodeResult:
     area = SheetArea.of(call.first, call.version)
     tab, table = await location.table()
-    columns = SheetColumns.of(location, tab, table, _heads(table, area), header_row=area.header_row)
+    columns = SheetColumns.of(location, tab, table, _column_names(table, area), header_row=area.header_row)
     writing = _Writing(call, location, tab, table, area, columns, ItemProposals(call))
     written: list[_Row] = []
     for number in range(len(call.items)):
@@ -360,7 +360,7 @@ class _Writing:
         for row_number, row in self.data_rows.items():
             if _fits(row, values_by_column, one_is_enough=False):
                 return row_number
-        if not any(_may_show_another(row, values_by_column) for row in self.data_rows.values()):
+        if not any(_may_be_displayed_differently(row, values_by_column) for row in self.data_rows.values()):
             return None
         if self.shown_rows is None:
             _, table = await self.location.table(values="FORMATTED_VALUE")

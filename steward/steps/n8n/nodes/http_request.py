@@ -19,8 +19,8 @@ from steward.steps.n8n.http_bodies import (
     body_problems,
     sent_file_names,
 )
-from steward.steps.n8n.http_files import asks_file, file_item, file_problems, read_files
-from steward.steps.n8n.http_pages import MAX_PAUSE_MS, PageRequest, all_pages, asks_pages, pages_problems
+from steward.steps.n8n.http_files import fetches_file, file_item, file_problems, read_files
+from steward.steps.n8n.http_pages import MAX_PAUSE_MS, PageRequest, all_pages, pages_problems, reads_pages
 from steward.steps.n8n.http_sign_in import (
     account_to_bind,
     authentication_problems,
@@ -239,12 +239,12 @@ _OPTION_PROBLEMS: Mapping[str, tuple[Callable[[AnyJson], bool], str, str]] = {
 def _option_problems(options: JsonObject) -> Iterable[StepProblem]:
     for name, value in options.items():
         if name == "proxy" or name not in _OPTIONS:
-            words = f"Its option “{str(name)[:60]}” is not supported. Remove it."
-            yield StepProblem("error", "parameter", words)
+            message = f"Its option “{str(name)[:60]}” is not supported. Remove it."
+            yield StepProblem("error", "parameter", message)
         elif name in _OPTION_PROBLEMS:
-            is_problem, level, words = _OPTION_PROBLEMS[name]
+            is_problem, level, message = _OPTION_PROBLEMS[name]
             if is_problem(value):
-                yield StepProblem(level, "parameter", words)
+                yield StepProblem(level, "parameter", message)
 
 
 def _timeout_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
@@ -420,7 +420,7 @@ def _check_size(answer: PlatformResponse, params: Params) -> None:
 
 async def _reads(call: StepCall) -> NodeResult:
     web = web_access_of(call)
-    if call.items and asks_file(call.first):
+    if call.items and fetches_file(call.first):
         return await _file_reads(call, web)
 
     @with_error_objects
@@ -430,7 +430,7 @@ async def _reads(call: StepCall) -> NodeResult:
         await _pause_between_batches(call, index, params)
         if call.step.origin is not None and call.step.origin.needs == "store":
             objects = response_items(await store_answer(call, first.url, first.query), params)
-        elif asks_pages(params):
+        elif reads_pages(params):
             objects = await all_pages(call, index, web, first)
         else:
             try:

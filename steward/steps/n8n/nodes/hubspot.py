@@ -185,15 +185,15 @@ def _pages(
     table: str,
     items: str,
     label: str,
-    turn: Callable[[AnyJson], Mapping[str, AnyJson] | None],
+    next_query: Callable[[AnyJson], Mapping[str, AnyJson] | None],
     **query: str,
 ) -> ServiceOperation:
-    """Returns an operation that lists; `turn` returns the query of the next page from a response."""
+    """Returns an operation that lists; `next_query` returns the query of the next page from a response."""
     options = OptionTable(table, " ".join(("properties", "propertiesCollection", *query)))
 
     def next_page(answer: JsonValue, query_sent: JsonObject) -> Mapping[str, AnyJson] | None:
-        more = turn(answer) if isinstance(answer, Mapping) else None
-        return None if more is None else {**query_sent, **more}
+        query_of_next = next_query(answer) if isinstance(answer, Mapping) else None
+        return None if query_of_next is None else {**query_sent, **query_of_next}
 
     count = "count" if items == "contacts" else "limit"
     return ServiceOperation(
@@ -202,26 +202,26 @@ def _pages(
     )  # fmt: skip
 
 
-def _after(answer: JsonValue, query_sent: JsonObject) -> JsonObject | None:
+def _next_hits(answer: JsonValue, query_sent: JsonObject) -> JsonObject | None:
     following = js.get_path(answer, "paging.next.after")
     return None if js.is_missing(following) else {**query_sent, "after": js.text(following)}
 
 
-def _contacts_left(answer: JsonObject) -> JsonObject | None:
+def _next_contacts(answer: JsonObject) -> JsonObject | None:
     return {"vidOffset": js.text(answer["vid-offset"])} if answer.get("has-more") else None
 
 
-def _companies_left(answer: JsonObject) -> JsonObject | None:
+def _next_companies(answer: JsonObject) -> JsonObject | None:
     return {"offset": js.text(answer["offset"])} if answer.get("has-more") else None
 
 
-def _deals_left(answer: JsonObject) -> JsonObject | None:
+def _next_deals(answer: JsonObject) -> JsonObject | None:
     return {"offset": js.text(answer["offset"])} if answer.get("hasMore") else None
 
 
 def _searching(kind: str) -> ServiceOperation:
     return ServiceOperation(
-        "POST", f"/crm/v3/objects/{kind}/search", _search, "results", next_page=_after, is_query=True,
+        "POST", f"/crm/v3/objects/{kind}/search", _search, "results", next_page=_next_hits, is_query=True,
         check=_search_problems,
     )  # fmt: skip
 
@@ -245,7 +245,7 @@ _OPERATIONS = {
     ),
     "contact.get": _read(f"{_CONTACT_PATH}/profile", "additionalFields", "property", **_MODES),
     "contact.getAll": _pages(
-        "/contacts/v1/lists/all/contacts/all", "additionalFields", "contacts", "property", _contacts_left,
+        "/contacts/v1/lists/all/contacts/all", "additionalFields", "contacts", "property", _next_contacts,
         **_MODES,
     ),
     "contact.search": _searching("contacts"),
@@ -272,7 +272,7 @@ _OPERATIONS = {
         _COMPANY_PATH, "additionalFields", "properties", includeMergeAudits="includeMergeAudits"
     ),
     "company.getAll": _pages(
-        "/companies/v2/companies/paged", "options", "companies", "properties", _companies_left
+        "/companies/v2/companies/paged", "options", "companies", "properties", _next_companies
     ),
     "company.delete": ServiceOperation("DELETE", _COMPANY_PATH, answered=_deleted),
     "deal.create": ServiceOperation(
@@ -287,7 +287,7 @@ _OPERATIONS = {
         _DEAL_PATH, "filters", "properties", includePropertyVersions="includePropertyVersions"
     ),
     "deal.getAll": _pages(
-        "/deals/v1/deal/paged", "filters", "deals", "properties", _deals_left,
+        "/deals/v1/deal/paged", "filters", "deals", "properties", _next_deals,
         includeAssociations="includeAssociations",
     ),
     "deal.search": _searching("deals"),

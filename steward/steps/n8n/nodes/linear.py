@@ -23,7 +23,7 @@ def _document(
 ) -> Callable[[ServiceFields], dict[str, AnyJson]]:
     """Returns a function for the body of a GraphQL document.
 
-    Its variables are the parameters `own` and, as `input`, the fields of the form.
+    Its variables are the parameters `variable_names` and, as `input`, the fields of the form.
     """
 
     def body(fields: ServiceFields) -> dict[str, AnyJson]:

@@ -57,9 +57,9 @@ class ReadWriteFileNode(_LocalFileNode):
         return None if self.file_names(node) else dict.fromkeys(_READ_FIELDS)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a note on where the file is kept."""
+        """Yields a warning about where the file is stored."""
         if self.file_names(node):
-            yield _kept_with_run()
+            yield _storage_warning()
 
     def keeps_files(self, call: StepCall) -> bool:
         """Returns whether its items keep their files, which is the case only when it writes."""
@@ -86,8 +86,8 @@ class WriteBinaryFileNode(_LocalFileNode):
         return (node.file_name("dataPropertyName"),)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a note on where the file is kept."""
-        yield _kept_with_run()
+        """Yields a warning about where the file is stored."""
+        yield _storage_warning()
 
     async def run(self, call: StepCall) -> NodeResult:
         """Writes a file of each item."""
@@ -140,7 +140,7 @@ def selected(selector: str, paths: Iterable[str]) -> list[str]:
     return [path for path in paths if path == selector or pattern.fullmatch(path) is not None]
 
 
-def _kept_with_run() -> StepProblem:
+def _storage_warning() -> StepProblem:
     message = (
         "In n8n it writes to the disk of its machine. Here the file is kept with the run, where the steps"
         " behind it can read it. Send it on, by mail or to Google Drive for example, if people need it."

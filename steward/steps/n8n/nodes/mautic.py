@@ -32,7 +32,7 @@ def _contact(contact: AnyJson, fields: ServiceFields) -> Mapping[str, AnyJson]:
     return values if isinstance(values, Mapping) else {}
 
 
-def _one(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+def _single(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
     return [_contact(js.get_path(response, "contact"), fields)]
 
 
@@ -63,19 +63,19 @@ _OPERATIONS = {
     "contact.create": send(
         "POST", "/contacts/new",
         CallForm("email firstName lastName company position title", (_NEW, _RAW)),
-        recipient="email", answered=_one, makes=_FIRST,
+        recipient="email", answered=_single, makes=_FIRST,
     ),
     "contact.update": send(
-        "PATCH", "/contacts/{contactId}/edit", CallForm(tables=(_CHANGES, _RAW)), answered=_one,
+        "PATCH", "/contacts/{contactId}/edit", CallForm(tables=(_CHANGES, _RAW)), answered=_single,
         makes=_CHANGES.read,
     ),
     "contact.get": get(
-        "/contacts/{contactId}", CallForm(tables=(_RAW,)), answered=_one, makes=lambda fields: {}
+        "/contacts/{contactId}", CallForm(tables=(_RAW,)), answered=_single, makes=lambda fields: {}
     ),
     "contact.getAll": get_all(
         "/contacts", "", _next_page, CallForm(tables=(_LIST,)), limit=30, answered=_all, makes=_query
     ),
-    "contact.delete": send("DELETE", "/contacts/{contactId}/delete", answered=_one),
+    "contact.delete": send("DELETE", "/contacts/{contactId}/delete", answered=_single),
     "segmentContact.add": send("POST", "/segments/{segmentId}/contact/{contactId}/add"),
     "campaignContact.add": send("POST", "/campaigns/{campaignId}/contact/{contactId}/add"),
 }  # fmt: skip

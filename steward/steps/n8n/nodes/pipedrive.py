@@ -126,14 +126,14 @@ def _new(name: str) -> Fields:
     return lambda fields: {name: fields.text(name)}
 
 
-def _more(names: str) -> OptionTable:
+def _extra(names: str) -> OptionTable:
     return OptionTable("additionalFields", names, _CUSTOM)
 
 
 _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
     "deal": {
         **_operations_on_one("/deals/{dealId}"),
-        "create": _create("/deals", _more(_DEAL), _new_deal, "title", "the title of the deal"),
+        "create": _create("/deals", _extra(_DEAL), _new_deal, "title", "the title of the deal"),
         "update": _update("/deals/{dealId}", f"title {_DEAL}"),
         "duplicate": ServiceOperation("POST", "/deals/{dealId}/duplicate", answered=_data),
         "getAll": _list(
@@ -148,7 +148,7 @@ _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
     },
     "person": {
         **_operations_on_one("/persons/{personId}"),
-        "create": _create("/persons", _more(_PERSON), _new("name"), "name", "the name of the person"),
+        "create": _create("/persons", _extra(_PERSON), _new("name"), "name", "the name of the person"),
         "update": _update("/persons/{personId}", f"name {_PERSON}"),
         "getAll": _list(
             "/persons", OptionTable("additionalFields", "filterId:filter_id firstChar:first_char sort")
@@ -158,7 +158,7 @@ _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
     "organization": {
         **_operations_on_one("/organizations/{organizationId}"),
         "create": _create(
-            "/organizations", _more("label owner_id visible_to"), _new("name"), "name",
+            "/organizations", _extra("label owner_id visible_to"), _new("name"), "name",
             "the name of the organization",
         ),
         "update": _update("/organizations/{organizationId}", "name label owner_id visible_to"),
@@ -168,7 +168,7 @@ _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
     "activity": {
         **_operations_on_one("/activities/{activityId}"),
         "create": _create(
-            "/activities", _more("deal_id due_date note org_id person_id user_id"), _new_activity, "subject",
+            "/activities", _extra("deal_id due_date note org_id person_id user_id"), _new_activity, "subject",
             "the subject of the activity",
         ),
         "update": _update(

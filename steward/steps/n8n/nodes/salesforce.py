@@ -31,7 +31,7 @@ _ACCOUNT = (
 )
 
 
-def _no_more(response: AnyJson, query: Mapping[str, AnyJson]) -> None:
+def _refuse_more(response: AnyJson, query: Mapping[str, AnyJson]) -> None:
     if js.truthy(js.get_path(response, "nextRecordsUrl")):
         raise ItemFailed("The query has more records than one page. Limit it.")
 
@@ -59,7 +59,7 @@ def _changed(response: AnyJson, fields: ServiceFields) -> list[dict[str, AnyJson
 
 _OPERATIONS = {
     "search.query": get_all(
-        "/query", "records", _no_more, CallForm("query:q"), needed="query", returns_all=True
+        "/query", "records", _refuse_more, CallForm("query:q"), needed="query", returns_all=True
     ),
     **_record("lead", "Lead", "leadId", _LEAD, "company:Company lastname:LastName"),
     **_record("contact", "Contact", "contactId", _CONTACT, "lastname:LastName"),

@@ -100,23 +100,23 @@ class StoreNode(StepType, ABC):
         """Yields unsupported resources, operations and fields."""
         resource, operation = self.resource_of(node), operation_of(node)
         if resource not in self.resources:
-            words = f"Of the store, “{resource[:40]}” is not supported. Remove the step."
-            yield StepProblem("error", "parameter", words, is_operation=True)
+            message = f"Of the store, “{resource[:40]}” is not supported. Remove the step."
+            yield StepProblem("error", "parameter", message, is_operation=True)
         elif operation not in READS | {"update"}:
-            words = f"“{operation[:40]}” is not supported: objects are read and updated only."
-            words += " Remove the step, or call the store by an HTTP Request step."
-            yield StepProblem("error", "parameter", words, is_operation=True)
+            message = f"“{operation[:40]}” is not supported: objects are read and updated only."
+            message += " Remove the step, or call the store by an HTTP Request step."
+            yield StepProblem("error", "parameter", message, is_operation=True)
         if operation == "update":
             fields = node.get("updateFields", {})
             for name in fields if isinstance(fields, Mapping) else ():
                 if (resource, name) not in self.fields:
-                    words = f"Its field “{str(name)[:40]}” cannot be changed here. Remove it."
-                    yield StepProblem("error", "parameter", words)
+                    message = f"Its field “{str(name)[:40]}” cannot be changed here. Remove it."
+                    yield StepProblem("error", "parameter", message)
             if not fields:
                 yield StepProblem("error", "parameter", "It changes nothing. Name a field to change.")
-            for name, words in _UNCHANGED.items():
+            for name, message in _UNCHANGED.items():
                 if node.get(name):
-                    yield StepProblem("error", "parameter", f"It changes {words}, which is not supported.")
+                    yield StepProblem("error", "parameter", f"It changes {message}, which is not supported.")
         yield from self.read_problems(node)
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
