@@ -32,7 +32,7 @@ class RecordedStep:
     items: Sequence[Mapping[str, Json]]
     put_out: Sequence[Mapping[str, Json]] | None
     failed: bool
-    world: ExpressionContext
+    context: ExpressionContext
     unstable: frozenset[str]
 
     @property
@@ -78,7 +78,7 @@ def _steps_of(case: Mapping[str, Json]) -> Iterator[RecordedStep]:
             items,
             outputs[0] if outputs else None,
             bool(case["errors"].get(name)),
-            _world(case, nodes[name], items, before, frozenset(nodes), source),
+            _context(case, nodes[name], items, before, frozenset(nodes), source),
             frozenset(path for path in case["unstable"] if path.startswith(f"{name}.")),
         )
 
@@ -87,7 +87,7 @@ def _view_of(recorded: Json, node: Mapping[str, Json]) -> StepView:
     return StepView(runs=recorded or [[[]]], params=node["parameters"])
 
 
-def _world(
+def _context(
     case: Mapping[str, Json],
     node: Mapping[str, Json],
     items: Sequence[Mapping[str, Json]],

@@ -18,7 +18,7 @@ def evaluator() -> Evaluator:
 
 
 @pytest.fixture
-def world() -> Callable[[Sequence[Any]], ExpressionContext]:
+def context_of() -> Callable[[Sequence[Any]], ExpressionContext]:
     """Provides a function that returns a context with these items and nothing else, in Berlin's time zone."""
     return lambda items: ExpressionContext(
         items=items, variables=ExpressionVariables(now=NOW, timezone="Europe/Berlin", seed=3)

@@ -152,9 +152,7 @@ async def test_problems_of_templates_have_a_column(evaluator: Evaluator) -> None
         assert [
             (problem.code, problem.level, problem.syntax, problem.column) for problem in problems
         ] == expected, text
-        assert all(
-            each_problem.message and each_problem.what_to_do.endswith(".") for each_problem in problems
-        )
+        assert all(problem.message and problem.what_to_do.endswith(".") for problem in problems)
 
 
 async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
@@ -197,7 +195,7 @@ FALLBACKS = {
 async def test_a_fallback_counts_where_it_takes_effect(evaluator: Evaluator, is_script: bool) -> None:
     """Warns of an empty name of n8n whose fallback gives the value, and refuses one without."""
     variables = ExpressionVariables(now=NOW, timezone="UTC", seed=3)
-    world = ExpressionContext(items=[{}], variables=variables)
+    context = ExpressionContext(items=[{}], variables=variables)
     for text, takes_effect in FALLBACKS.items():
         template, script = read(f"={{{{ {text} }}}}"), Script(f"return {{ a: {text} }}", ScriptMode.ALL)
         checked = await evaluator.check(CheckRequest(templates=[template], scripts=[script]))
@@ -205,9 +203,9 @@ async def test_a_fallback_counts_where_it_takes_effect(evaluator: Evaluator, is_
         assert [problem.level for problem in problems] == ["warning" if takes_effect else "error"], text
         try:
             if is_script:
-                value = (await evaluator.run_code(script, world)).items[0].json["a"]
+                value = (await evaluator.run_code(script, context)).items[0].json["a"]
             else:
-                [[value]] = await evaluator.evaluate([template], world)
+                [[value]] = await evaluator.evaluate([template], context)
         except CodeFailed:
             value = None
         assert (value == "x") == takes_effect, text

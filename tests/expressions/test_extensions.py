@@ -66,13 +66,15 @@ EXPECTED_VALUES: Final = {
 
 
 async def test_extensions_do_what_is_documented(
-    evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
+    evaluator: Evaluator, context_of: Callable[[Sequence[Any]], ExpressionContext]
 ) -> None:
     """Returns what the documentation says; an undocumented use fails instead of giving another value.
 
     See docs/design/imports-n8n.md#names.
     """
-    answers = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in EXPECTED_VALUES], world([{}]))
+    answers = await evaluator.evaluate(
+        [read(f"={{{{ {code} }}}}") for code in EXPECTED_VALUES], context_of([{}])
+    )
     for (code, expected), (outcome,) in zip(EXPECTED_VALUES.items(), answers, strict=True):
         assert isinstance(outcome, ExpressionError) if expected is FAILS else outcome == expected, (
             code,

@@ -13,7 +13,7 @@ from steward.steps.workflow.expressions.paths import UNDEFINED
 from steward.steps.workflow.expressions.template import read
 from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionError
 
-World = Callable[[Sequence[Any]], ExpressionContext]
+ContextFactory = Callable[[Sequence[Any]], ExpressionContext]
 NIGHT: Final = "new Date('2024-09-06T00:05:09Z')"
 DAY: Final = "day: 'numeric'"
 HM: Final = "hour: '2-digit', minute: '2-digit'"
@@ -82,37 +82,37 @@ SORTED: Final = [
 
 @pytest.mark.parametrize(("locale", "options", "expected"), FORMS)
 async def test_a_date_has_the_form_of_its_locale(
-    evaluator: Evaluator, world: World, locale: str, options: str, expected: str | None
+    evaluator: Evaluator, context_of: ContextFactory, locale: str, options: str, expected: str | None
 ) -> None:
     """Formats a date as V8 does; None marks a format that is refused."""
     code = f"{NIGHT}.toLocaleString('{locale}', {{ timeZone: 'UTC', {options} }} )"
-    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
+    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], context_of([{}]))
     assert isinstance(value, ExpressionError) if expected is None else value == expected
 
 
 @pytest.mark.parametrize(("options", "expected"), HOURS)
 @pytest.mark.parametrize("locale", ["en-GB", "de-DE", "fr-FR", "it-IT", "nl-NL", "pt-BR", "sv-SE"])
 async def test_hours_are_padded_as_in_v8(
-    evaluator: Evaluator, world: World, locale: str, options: str, expected: str
+    evaluator: Evaluator, context_of: ContextFactory, locale: str, options: str, expected: str
 ) -> None:
     """Pads the hour depending on the widths of minutes and seconds, and on a zone name."""
     formatter = f"new Intl.DateTimeFormat('{locale}', {{ timeZone: 'UTC', {options} }} )"
     code = f"{formatter}.format(new Date('2024-09-06T09:05:07Z'))"
-    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
+    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], context_of([{}]))
     assert value == expected
 
 
 @pytest.mark.parametrize(("texts", "locale", "expected"), SORTED)
 async def test_texts_are_ordered_by_their_language(
-    evaluator: Evaluator, world: World, texts: list[str], locale: str, expected: list[str]
+    evaluator: Evaluator, context_of: ContextFactory, texts: list[str], locale: str, expected: list[str]
 ) -> None:
     """Sorts ß, æ, ø and ł like their base letters; Swedish å, ä and ö after z, and Spanish ñ after n."""
     code = f"{texts}.sort((a, b) => a.localeCompare(b, '{locale}'))"
-    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
+    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], context_of([{}]))
     assert value == expected
 
 
-async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: World) -> None:
+async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, context_of: ContextFactory) -> None:
     """Has a plain space in a text but not in its parts, and each currency's decimal places."""
     formatter = "new Intl.DateTimeFormat('en-US', { hour: 'numeric', timeZone: 'UTC' } )"
     codes = [
@@ -124,7 +124,7 @@ async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: Wor
         "(5).toLocaleString('en-US', { style: 'currency', currency: 'XOF' } )",
         "(5).toLocaleString('en-US', { style: 'currency', currency: 'CLF' } )",
     ]
-    values = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in codes], world([{}]))
+    values = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in codes], context_of([{}]))
     assert [value for (value,) in values] == [
         *("12 AM", "\u202f", UNDEFINED),
         *("HUF\xa01,235", "KWD\xa01.235", "F\u202fCFA\xa05", "CLF\xa05.0000"),
@@ -136,9 +136,9 @@ async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: Wor
     ["useGrouping: 'min2'", "style: 'currency', currency: 'AMD', currencyDisplay: 'narrowSymbol'"],
 )
 async def test_unsupported_number_formats_are_refused(
-    evaluator: Evaluator, world: World, options: str
+    evaluator: Evaluator, context_of: ContextFactory, options: str
 ) -> None:
     """Refuses other group sizes and narrow currency signs that are not known."""
     code = f"(1234).toLocaleString('en-US', {{ {options} }} )"
-    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
+    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], context_of([{}]))
     assert isinstance(value, ExpressionError)

@@ -10,7 +10,7 @@ from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read
 from steward.steps.workflow.expressions.views import ExpressionContext, Script, ScriptMode
 
-World = Callable[[Sequence[Any]], ExpressionContext]
+ContextFactory = Callable[[Sequence[Any]], ExpressionContext]
 _JANUARY: Final = "DateTime.fromISO('2024-01-31')"
 _COLLATOR: Final = "['b', 'B', 'a', 'A'].sort(new Intl.Collator('en', { caseFirst: '%s' }).compare).join('')"
 ANSWERS: Final = {
@@ -60,16 +60,18 @@ CLONES: Final = """
 """
 
 
-async def test_expressions_give_the_values_of_node(evaluator: Evaluator, world: World) -> None:
+async def test_expressions_give_the_values_of_node(evaluator: Evaluator, context_of: ContextFactory) -> None:
     """Reads zones given as offsets, sorts capitals first, and computes Math.hypot to the last digit."""
-    outcomes = await evaluator.evaluate([read(f"={{{{ {text} }}}}") for text in ANSWERS], world([{}]))
+    outcomes = await evaluator.evaluate([read(f"={{{{ {text} }}}}") for text in ANSWERS], context_of([{}]))
     answers = dict(zip(ANSWERS, (outcome[0] for outcome in outcomes), strict=True))
     assert answers == ANSWERS
 
 
-async def test_clones_share_nothing_and_refuse_functions(evaluator: Evaluator, world: World) -> None:
+async def test_clones_share_nothing_and_refuse_functions(
+    evaluator: Evaluator, context_of: ContextFactory
+) -> None:
     """Copies cycles, maps, sets and bytes; a function or symbol raises a DataCloneError."""
-    result = await evaluator.run_code(Script(CLONES, ScriptMode.ALL), world([{}]))
+    result = await evaluator.run_code(Script(CLONES, ScriptMode.ALL), context_of([{}]))
     assert result.items[0].json == {
         "cyclic": True,
         "shared": True,

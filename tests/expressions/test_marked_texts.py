@@ -126,7 +126,7 @@ CODES = st.recursive(
 
 
 async def test_an_accepted_expression_gives_the_same_with_another_key(
-    evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
+    evaluator: Evaluator, context_of: Callable[[Sequence[Any]], ExpressionContext]
 ) -> None:
     """Evaluates random expressions with a marker and with a key: only the key itself differs."""
     codes: set[str] = set()
@@ -141,11 +141,11 @@ async def test_an_accepted_expression_gives_the_same_with_another_key(
     assert 20 < len(accepted) < len(codes)
     item = {"n": 3, "a": "text"}
     marked = await evaluator.evaluate(
-        [read(f"={{{{ {code} }}}}") for code in accepted], world([{**item, "key": MARK}])
+        [read(f"={{{{ {code} }}}}") for code in accepted], context_of([{**item, "key": MARK}])
     )
     with_key = await evaluator.evaluate(
         [read(f"={{{{ {code.replace(MARK, OTHER)} }}}}") for code in accepted],
-        world([{**item, "key": OTHER}]),
+        context_of([{**item, "key": OTHER}]),
     )
     for code, [with_marker], [with_other_key] in zip(accepted, marked, with_key, strict=True):
         assert _written(with_other_key) == _written(with_marker).replace(MARK, OTHER), code

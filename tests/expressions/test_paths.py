@@ -90,26 +90,26 @@ async def test_paths_give_the_same_values_as_javascript(evaluator: Evaluator) ->
         views = {"X": StepView(runs=[[items]])}
         scope = ExpressionVariables(now=NOW, timezone="UTC")
         texts = [f"={{{{ {path} }}}}" for path in paths] + [f"=<{{{{{path}}}}}>" for path in paths]
-        world = ExpressionContext(
+        context = ExpressionContext(
             items=items, variables=scope, steps=views, names=frozenset({"X", "Y"}), pairing=_pairing
         )
-        requests.append((texts, world))
+        requests.append((texts, context))
 
     gather()
     compared = 0
-    for texts, world in requests:
-        places = list(range(len(world.items)))
-        sandbox_outcomes = await evaluator.evaluate([_by_the_child(text) for text in texts], world)
+    for texts, context in requests:
+        places = list(range(len(context.items)))
+        sandbox_outcomes = await evaluator.evaluate([_by_the_child(text) for text in texts], context)
         for text, expected in zip(texts, sandbox_outcomes, strict=True):
-            current = evaluate_paths(read(text), world, places)
+            current = evaluate_paths(read(text), context, places)
             if current is not None:
                 compared += 1
-                assert all(map(equal, current, expected)), (text, world.items, current, expected)
+                assert all(map(equal, current, expected)), (text, context.items, current, expected)
     assert compared > EXAMPLES * 4
 
 
 async def test_paths_are_evaluated_without_the_sandbox(
-    world: Callable[[Sequence[Any]], ExpressionContext],
+    context_of: Callable[[Sequence[Any]], ExpressionContext],
 ) -> None:
     """Evaluates paths without starting a sandbox process; about 78 of 100 chunks are paths.
 
@@ -119,12 +119,12 @@ async def test_paths_are_evaluated_without_the_sandbox(
     items = [{"a": {"b": ["x"]}, "n": 2.5}, {"a": "y", "n": None}]
     texts = ["={{ $json.a.b[0] }}", "={{ $json.a.b }}-{{ $json.n }}|{{ $itemIndex }}", "plain"]
     evaluator = Evaluator(children, "org", "run")
-    outcomes = await evaluator.evaluate([read(text) for text in texts[::2]], world(items))
+    outcomes = await evaluator.evaluate([read(text) for text in texts[::2]], context_of(items))
     assert outcomes == [["x", UNDEFINED], ["plain", "plain"]]
-    assert await evaluator.evaluate([read(texts[1])], world(items[1:])) == [["-|0"]]
-    assert await evaluator.evaluate([read("={{ $json.n }}€")], world(items)) == [["2.5€", "€"]]
+    assert await evaluator.evaluate([read(texts[1])], context_of(items[1:])) == [["-|0"]]
+    assert await evaluator.evaluate([read("={{ $json.n }}€")], context_of(items)) == [["2.5€", "€"]]
     assert children.live == 0
-    assert await evaluator.evaluate([read(texts[1])], world(items[:1])) == [["x-2.5|0"]]
+    assert await evaluator.evaluate([read(texts[1])], context_of(items[:1])) == [["x-2.5|0"]]
     assert children.live == 1  # JavaScript turns the list into text
     await children.close()
 
@@ -148,14 +148,14 @@ NUMBERS = [
 
 
 async def test_numbers_become_text_as_in_javascript(
-    evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
+    evaluator: Evaluator, context_of: Callable[[Sequence[Any]], ExpressionContext]
 ) -> None:
     """Converts numbers to text as JavaScript does.
 
     See docs/design/imports-n8n.md#chunks.
     """
     items = [{"n": number} for number in NUMBERS]
-    (sandbox_values,) = await evaluator.evaluate([_by_the_child("=<{{ $json.n }}>")], world(items))
+    (sandbox_values,) = await evaluator.evaluate([_by_the_child("=<{{ $json.n }}>")], context_of(items))
     for item, expected in zip(items, sandbox_values, strict=True):
-        (current,) = await evaluator.evaluate([read("=<{{ $json.n }}>")], world([item]))
+        (current,) = await evaluator.evaluate([read("=<{{ $json.n }}>")], context_of([item]))
         assert current == [expected]

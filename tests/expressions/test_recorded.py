@@ -79,7 +79,7 @@ async def test_recorded_expressions_give_the_recorded_values(evaluator: Evaluato
             continue
         templates = [read(str(field["value"])) for field in _fields(step)]
         count += len(templates)
-        differences += _differences(step, await evaluator.evaluate(templates, step.world))
+        differences += _differences(step, await evaluator.evaluate(templates, step.context))
     assert differences == []
     assert count > 1000
 
@@ -94,7 +94,7 @@ async def _run(evaluator: Evaluator, step: RecordedStep) -> CodeResult | CodeFai
     mode = _MODES.get(step.kind, ScriptMode.PER_ITEM if item else ScriptMode.ALL)
     text = parameters.get("jsCode", parameters.get("functionCode"))
     try:
-        return await evaluator.run_code(Script(text, mode), step.world)
+        return await evaluator.run_code(Script(text, mode), step.context)
     except CodeFailed as failed:
         return failed
 
@@ -138,6 +138,6 @@ async def test_recorded_comparison_scripts_give_the_recorded_order(evaluator: Ev
     """
     steps = list(recorded_steps(CASES, ["sort-code"]))
     for step in steps:
-        order = await evaluator.order(step.node["parameters"]["code"], step.world)
+        order = await evaluator.order(step.node["parameters"]["code"], step.context)
         assert [step.items[index] for index in order] == list(step.put_out or ()), step.name
     assert len(steps) == 5

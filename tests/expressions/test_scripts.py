@@ -25,14 +25,14 @@ from steward.steps.workflow.expressions.views import (
 )
 from tests.expressions.cases import NOW
 
-World_ = Callable[[Sequence[Any]], ExpressionContext]
+ContextFactory = Callable[[Sequence[Any]], ExpressionContext]
 TWO = [{"n": 1}, {"n": 2}]
 
 
 async def _all(
-    evaluator: Evaluator, text: str, world: ExpressionContext, mode: ScriptMode = ScriptMode.ALL
+    evaluator: Evaluator, text: str, context: ExpressionContext, mode: ScriptMode = ScriptMode.ALL
 ) -> tuple[ScriptItem, ...]:
-    return (await evaluator.run_code(Script(text, mode), world)).items
+    return (await evaluator.run_code(Script(text, mode), context)).items
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,12 @@ async def _all(
         "const e = $execution; e.customData.set('a', 1); return []",
     ],
 )
-async def test_unavailable_members_of_execution_fail(evaluator: Evaluator, world: World_, text: str) -> None:
+async def test_unavailable_members_of_execution_fail(
+    evaluator: Evaluator, context_of: ContextFactory, text: str
+) -> None:
     """Fails on unavailable members of `$execution`, in any spelling, instead of giving undefined."""
-    with pytest.raises(CodeFailed, match="is not there"):
-        await _all(evaluator, text, world(TWO))
+    with pytest.raises(CodeFailed, match="is not available"):
+        await _all(evaluator, text, context_of(TWO))
 
 
 _FIXED_NAMES = "“$env”: Variables of n8n are read by fixed names"
@@ -94,15 +96,17 @@ async def test_a_variable_without_a_value_fails(evaluator: Evaluator, text: str,
         assert (await _all(evaluator, text, values))[0].json == expected
 
 
-async def test_execution_is_encoded_without_unavailable_members(evaluator: Evaluator, world: World_) -> None:
+async def test_execution_is_encoded_without_unavailable_members(
+    evaluator: Evaluator, context_of: ContextFactory
+) -> None:
     """Copies and encodes `$execution` with its available members."""
     text = "return { names: Object.keys({ ...$execution }), text: JSON.stringify($execution) }"
-    (item,) = await _all(evaluator, text, world(TWO))
+    (item,) = await _all(evaluator, text, context_of(TWO))
     assert "resumeUrl" not in str(item)
     assert "customData" not in str(item)
 
 
-async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) -> None:
+async def test_results_are_read_as_items(evaluator: Evaluator, context_of: ContextFactory) -> None:
     """Accepts a list of {json}, a list of objects, or one object; pairs them as the script says.
 
     See docs/design/imports-n8n.md#code-steps.
@@ -123,7 +127,7 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
         "let crypto = 1; const DateTime = 2; return { a: crypto + DateTime }": [None],
     }
     for text, pairs in pairs_by_script.items():
-        assert [item.paired for item in await _all(evaluator, text, world(TWO))] == pairs, text
+        assert [item.paired for item in await _all(evaluator, text, context_of(TWO))] == pairs, text
 
 
 @pytest.mark.parametrize(
@@ -148,37 +152,41 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
     ],
 )
 async def test_a_failure_says_whether_the_script_threw(
-    evaluator: Evaluator, world: World_, text: str, thrown: bool
+    evaluator: Evaluator, context_of: ContextFactory, text: str, thrown: bool
 ) -> None:
     """Distinguishes an error that the script threw from a result of the wrong shape.
 
     See docs/design/imports-n8n.md#node-settings.
     """
     with pytest.raises(CodeFailed) as failed:
-        await _all(evaluator, text, world(TWO))
+        await _all(evaluator, text, context_of(TWO))
     assert failed.value.thrown is thrown
     assert failed.value.message
 
 
-async def test_each_failed_item_has_its_own_error_with_the_line(evaluator: Evaluator, world: World_) -> None:
+async def test_each_failed_item_has_its_own_error_with_the_line(
+    evaluator: Evaluator, context_of: ContextFactory
+) -> None:
     """Gives each failed item its own error with the line number.
 
     See docs/design/imports-n8n.md#node-settings.
     """
     text = "const a = 1;\nif ($json.n === 2) throw new Error('two');\nreturn { a, at: $itemIndex };"
-    first, second = await _all(evaluator, text, world(TWO), ScriptMode.PER_ITEM)
+    first, second = await _all(evaluator, text, context_of(TWO), ScriptMode.PER_ITEM)
     assert first == ScriptItem({"a": 1, "at": 0}, (0,))
     assert second == ScriptItem({}, (1,), "two [line 2]")
     item = "const item = $input.item;\nif ($json.n === 2) item.gone.x;\nif ($json.n === 1) return item;"
-    first, second = await _all(evaluator, item, world(TWO), ScriptMode.PER_ITEM)
+    first, second = await _all(evaluator, item, context_of(TWO), ScriptMode.PER_ITEM)
     assert first == ScriptItem({"n": 1}, (0,))
     assert second == ScriptItem({}, (1,), "Cannot read properties of undefined (reading 'x') [line 2]")
-    (nothing, _) = await _all(evaluator, "const n = 1;", world(TWO), ScriptMode.PER_ITEM)
+    (nothing, _) = await _all(evaluator, "const n = 1;", context_of(TWO), ScriptMode.PER_ITEM)
     assert nothing.error is not None
     assert "[line" not in nothing.error
 
 
-async def test_scripts_have_buffers_hashes_and_top_level_await(evaluator: Evaluator, world: World_) -> None:
+async def test_scripts_have_buffers_hashes_and_top_level_await(
+    evaluator: Evaluator, context_of: ContextFactory
+) -> None:
     """Provides Buffer, hashes, top-level await and a console that keeps 200 lines.
 
     See docs/design/imports-n8n.md#code-steps.
@@ -193,7 +201,7 @@ async def test_scripts_have_buffers_hashes_and_top_level_await(evaluator: Evalua
         const all = await Promise.all([1, Promise.resolve(2)]);
         return { text, back, hash, mac, waited, all, id: crypto.randomUUID().length };
     """
-    result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+    result = await evaluator.run_code(Script(text, ScriptMode.ALL), context_of(TWO))
     assert result.items[0].json == {
         "text": "aMOpbGxv",
         "back": "héllo",
@@ -207,7 +215,9 @@ async def test_scripts_have_buffers_hashes_and_top_level_await(evaluator: Evalua
     assert result.lines[7] == 'line 7 {"i":7}'
 
 
-async def test_scripts_can_load_modules_that_only_compute(evaluator: Evaluator, world: World_) -> None:
+async def test_scripts_can_load_modules_that_only_compute(
+    evaluator: Evaluator, context_of: ContextFactory
+) -> None:
     """Loads modules for URLs, query strings, bytes, dates and formats that answer as Node.js 20 does."""
     text = """
         const { URL: Address } = require('url');
@@ -235,7 +245,7 @@ async def test_scripts_can_load_modules_that_only_compute(evaluator: Evaluator, 
           binary: btoa(atob('/+8=')), first: $input.first().json.n, missing,
         };
     """
-    result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+    result = await evaluator.run_code(Script(text, ScriptMode.ALL), context_of(TWO))
     assert result.items[0].json == {
         "href": "https://u:p%40@example.com/a/b%20?q=%C3%A4&x+y=1%262#f",
         "same": True,
@@ -314,7 +324,9 @@ ERROR_TEXTS = {
 }
 
 
-async def test_caught_errors_have_the_messages_of_node(evaluator: Evaluator, world: World_) -> None:
+async def test_caught_errors_have_the_messages_of_node(
+    evaluator: Evaluator, context_of: ContextFactory
+) -> None:
     """Gives caught errors the messages of Node.js, since scripts put them into fields."""
     pieces = "\n".join(
         f"try {{ {code} }} catch (error) {{ texts.push(error.message) }}" for code in ERROR_TEXTS
@@ -323,7 +335,7 @@ async def test_caught_errors_have_the_messages_of_node(evaluator: Evaluator, wor
         "const o = { a: 5, none: null, list: [{ name: 'x' }], get: () => ({ rows: 7 }) }; const texts = [];"
     )
     result = await evaluator.run_code(
-        Script(f"{start}\n{pieces}\nreturn {{ texts }};", ScriptMode.ALL), world(TWO)
+        Script(f"{start}\n{pieces}\nreturn {{ texts }};", ScriptMode.ALL), context_of(TWO)
     )
     texts = result.items[0].json["texts"]
     assert dict(zip(ERROR_TEXTS, texts, strict=True)) == ERROR_TEXTS
@@ -338,24 +350,30 @@ UNCERTAIN_ERRORS = {
 }
 
 
-async def test_an_error_of_uncertain_origin_names_no_code(evaluator: Evaluator, world: World_) -> None:
+async def test_an_error_of_uncertain_origin_names_no_code(
+    evaluator: Evaluator, context_of: ContextFactory
+) -> None:
     """Names no code if any of several calls may have failed."""
     pieces = "\n".join(
         f"try {{ {code} }} catch ({{ message }}) {{ texts.push(message) }}" for code in UNCERTAIN_ERRORS
     )
     text = f"const texts = [], frozen = Object.freeze({{ x: 1 }});\n{pieces}\nreturn {{ texts }};"
-    result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+    result = await evaluator.run_code(Script(text, ScriptMode.ALL), context_of(TWO))
     assert result.items[0].json == {"texts": list(UNCERTAIN_ERRORS.values())}
 
 
-async def test_a_catch_clause_may_destructure_errors(evaluator: Evaluator, world: World_) -> None:
+async def test_a_catch_clause_may_destructure_errors(
+    evaluator: Evaluator, context_of: ContextFactory
+) -> None:
     """Gives errors caught by a destructuring pattern the messages of Node.js; line numbers stay."""
     text = "try { null.x } catch ({\n message, name = '',\n}) {\n throw new Error(`${name}: ${message}`) }"
     with pytest.raises(CodeFailed, match=r"^TypeError: Cannot read .* \(reading 'x'\) \[line 4\]$"):
-        await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+        await evaluator.run_code(Script(text, ScriptMode.ALL), context_of(TWO))
 
 
-async def test_error_classes_behave_as_in_plain_javascript(evaluator: Evaluator, world: World_) -> None:
+async def test_error_classes_behave_as_in_plain_javascript(
+    evaluator: Evaluator, context_of: ContextFactory
+) -> None:
     """Keeps names, prototypes and stacks of errors; an error that cannot be modified stays unchanged."""
     text = """
         const methods = { catch() { return 1 }, other: { catch({ a }, b) { return a + b } } };
@@ -378,7 +396,7 @@ async def test_error_classes_behave_as_in_plain_javascript(evaluator: Evaluator,
             methods: [methods.catch(), methods.other.catch({ a: 1 }, 2), typeof globalThis.let],
         };
     """
-    result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+    result = await evaluator.run_code(Script(text, ScriptMode.ALL), context_of(TWO))
     assert result.items[0].json == {
         "kinds": [True, True, True],
         "others": [True, False],
@@ -390,7 +408,7 @@ async def test_error_classes_behave_as_in_plain_javascript(evaluator: Evaluator,
     }
 
 
-async def test_buffers_are_restored_from_json(evaluator: Evaluator, world: World_) -> None:
+async def test_buffers_are_restored_from_json(evaluator: Evaluator, context_of: ContextFactory) -> None:
     """Reads Buffers from their JSON, and host names that are numbers as IPv4; other values fail."""
     text = """
         const made = Buffer.from(JSON.parse(JSON.stringify(Buffer.from('hé')))).toString();
@@ -402,7 +420,7 @@ async def test_buffers_are_restored_from_json(evaluator: Evaluator, world: World
         const plain = ['YQ==', 'YWI=', 'YWJj'].map(atob);
         return { made, failed: [5, {}, null].map(nameOf), host, old, odd, parts, plain };
     """
-    result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+    result = await evaluator.run_code(Script(text, ScriptMode.ALL), context_of(TWO))
     assert result.items[0].json == {
         "made": "hé",
         "failed": ["TypeError"] * 3,
@@ -415,15 +433,15 @@ async def test_buffers_are_restored_from_json(evaluator: Evaluator, world: World
 
 
 async def test_clock_and_random_numbers_are_the_same_in_a_resumed_run(
-    evaluator: Evaluator, world: World_
+    evaluator: Evaluator, context_of: ContextFactory
 ) -> None:
     """Gives the clock of the step's start and random numbers from the run's seed.
 
     See docs/design/imports-n8n.md#names and docs/design/sandbox.md#sandbox-for-foreign-code.
     """
     text = "return { now: Date.now(), at: new Date().toISOString(), lux: $now.toISO(), dice: Math.random() }"
-    first = await _all(evaluator, text, world(TWO))
-    assert first == await _all(evaluator, text, world(TWO))
+    first = await _all(evaluator, text, context_of(TWO))
+    assert first == await _all(evaluator, text, context_of(TWO))
     assert first[0].json["now"] == NOW.timestamp() * 1000
     assert first[0].json["lux"] == "2026-01-15T11:00:00.000+01:00"
 
@@ -439,11 +457,11 @@ async def test_scripts_see_other_steps_through_pairing(evaluator: Evaluator) -> 
 
     views = {"A": StepView(runs=[[[{"x": "p"}, {"x": "q"}]]])}
     scope = ExpressionVariables(now=NOW, timezone="UTC")
-    world = ExpressionContext(
+    context = ExpressionContext(
         items=[*TWO, {"n": 3}], variables=scope, steps=views, names=frozenset({"A"}), pairing=pairing
     )
     created_items = await _all(
-        evaluator, "return { x: $('A').item.json.x, n: $('A').all().length }", world, ScriptMode.PER_ITEM
+        evaluator, "return { x: $('A').item.json.x, n: $('A').all().length }", context, ScriptMode.PER_ITEM
     )
     assert [item.json for item in created_items[:2]] == [{"x": "q", "n": 2}, {"x": "p", "n": 2}]
     assert "cannot be told" in (created_items[2].error or "")

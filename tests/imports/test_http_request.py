@@ -421,14 +421,14 @@ async def test_an_http_url_is_called_only_without_a_key(partner: OpenApi) -> Non
     Follows a redirect of the host to https, but not one back to http.
     """
     [finding] = [
-        each_finding
-        for each_finding in read_value(chain(http(url=PLAIN))).findings
-        if "http address" in each_finding.message
+        finding
+        for finding in read_value(chain(http(url=PLAIN))).findings
+        if "http address" in finding.message
     ]
     assert str(finding.level) == "warning"
     run = await partner.run(http(url=PLAIN), http(url=PLAIN, method="POST") | {"name": "Send"})
     assert run.status is RunStatus.SUCCEEDED, run
-    assert [f"{each_request.method} {each_request.url}" for each_request in partner.api.seen] == [
+    assert [f"{request.method} {request.url}" for request in partner.api.seen] == [
         f"GET {PLAIN}",
         f"POST {PLAIN}",
     ]

@@ -318,7 +318,7 @@ async def test_changes_of_a_called_workflow_are_approved_and_made_once(shop: Sho
     await shop.restart()
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert len(shop.applied()) == len({each_change.proposal.object.id for each_change in changes[:2]})
+    assert len(shop.applied()) == len({change.proposal.object.id for change in changes[:2]})
     history = await shop.read(partial(step_values.values, org=shop.owner.org, run=run.id))
     [after] = [value for value in history if value.name == "After"]
     assert len(after.output["out"][0]) == 2

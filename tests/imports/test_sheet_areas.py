@@ -208,8 +208,8 @@ def test_an_unknown_range_is_an_error_at_import(step: dict[str, Any], level: str
     """
     findings = [finding for finding in read_value(chain(step)).findings if finding.step == "Sheet"]
     levels = [
-        str(each_finding.level)
-        for each_finding in findings
-        if each_finding.level == "error" or "row_number" in each_finding.message
+        str(finding.level)
+        for finding in findings
+        if finding.level == "error" or "row_number" in finding.message
     ]
     assert levels == ([level] if level else []), findings

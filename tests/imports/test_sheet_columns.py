@@ -226,5 +226,5 @@ def test_an_import_reports_how_extra_fields_are_handled(
     """
     findings = read_value(chain(sheet(operation, columns=AUTO, **options))).findings
     mine = [finding for finding in findings if finding.step == "Sheet" and "column" in finding.message]
-    assert [str(each_finding.level) for each_finding in mine] == [level for level, _ in expected]
+    assert [str(finding.level) for finding in mine] == [level for level, _ in expected]
     assert all(words in item.message for item, (_, words) in zip(mine, expected, strict=True))

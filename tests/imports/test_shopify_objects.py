@@ -62,7 +62,7 @@ async def run_of_event(
         trigger=RequestedTrigger(TriggerKind.EVENT, (topic,)),
     )
     await flow_shop.resumed(automation)
-    run = await flow_shop.told(automation, native, row)
+    run = await flow_shop.deliver(automation, native, row)
     assert run.status is RunStatus.FAILED, run
     return await seen_by(flow_shop, run)
 

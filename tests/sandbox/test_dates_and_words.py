@@ -32,8 +32,8 @@ async def evaluator() -> AsyncIterator[Evaluator]:
 
 
 async def _of(evaluator: Evaluator, code: str, items: list[Any], zone: str = "UTC") -> list[Outcome]:
-    world = ExpressionContext(items=items, variables=ExpressionVariables(now=NOW, timezone=zone))
-    (answer,) = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world)
+    context = ExpressionContext(items=items, variables=ExpressionVariables(now=NOW, timezone=zone))
+    (answer,) = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], context)
     return answer
 
 

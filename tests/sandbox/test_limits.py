@@ -43,12 +43,12 @@ async def children() -> AsyncIterator[SandboxPool]:
         await children.close()
 
 
-async def _outcome_of(children: SandboxPool, code: str, world: ExpressionContext = ONE_ITEM) -> Outcome:
+async def _outcome_of(children: SandboxPool, code: str, context: ExpressionContext = ONE_ITEM) -> Outcome:
     """Returns the value of a chunk, or the code that it was stopped with, and runs another message."""
     evaluator = Evaluator(children, "org", "run")
     outcome: Outcome
     try:
-        ((outcome,),) = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world)
+        ((outcome,),) = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], context)
     except CodeStopped as end:
         outcome = end.code
     assert await evaluator.evaluate([read("={{ $json.a + 1 }}")], ONE_ITEM) == [[2]]
@@ -185,8 +185,8 @@ async def test_two_items_past_one_expression_reset_the_clock(children: SandboxPo
     """
     items = [{"a": n} for n in range(900)]
     slow = "={{ (() => { let n = 0; for (let i = 0; i < 15000; i++) n += i; return $json.a })() }}"
-    world = ExpressionContext(items=items, variables=SCOPE)
-    (outcomes,) = await Evaluator(children, "org", "run").evaluate([read(slow)], world)
+    context = ExpressionContext(items=items, variables=SCOPE)
+    (outcomes,) = await Evaluator(children, "org", "run").evaluate([read(slow)], context)
     assert outcomes == [item["a"] for item in items]
 
 

@@ -132,7 +132,7 @@ async def test_waiting_for_a_child_is_not_counted_as_its_time() -> None:
     """
     children, used, now = SandboxPool(1), SandboxTime(), asyncio.get_running_loop().time
     await _ask(children, ("one", "1"))
-    [child] = [each_child for each_child in children._live if each_child.owner is not None]
+    [child] = [child for child in children._live if child.owner is not None]
     child.busy = True  # as while it works on another message
     began = now()
     task = asyncio.ensure_future(children.send(("two", "1"), JAVASCRIPT, {"op": "match"}, MATCH, 5.0, used))

@@ -44,7 +44,7 @@ def _failure(table: SheetTable, *names: str) -> str:
     ],
 )
 def test_keys_are_compared_regardless_of_spacing_and_number_format(cell: Any, key: str) -> None:
-    """Ignores differences in spacing, case and number formats of a key.
+    """Ignores outer white space, Unicode composition and the format of numbers; case counts.
 
     See docs/design/templates.md#e1-comparing-skus-and-barcodes.
     """

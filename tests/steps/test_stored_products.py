@@ -41,10 +41,8 @@ def test_variants_are_restored_from_the_journal() -> None:
 
 def test_five_thousand_products_fit_into_the_journal() -> None:
     """Stores a product with three variants in under 1 KB; the journal's limit is 8 MiB."""
-    each_product = product(
-        *(variant(f"31337/{n}", f"TEA-EARL-GREY-{n:03}") for n in range(3)), tags=("tea", "black")
-    )
-    assert len(json.dumps(ProductTable([each_product] * 5000).json, separators=(",", ":"))) < 5 * 1024 * 1024
+    tea = product(*(variant(f"31337/{n}", f"TEA-EARL-GREY-{n:03}") for n in range(3)), tags=("tea", "black"))
+    assert len(json.dumps(ProductTable([tea] * 5000).json, separators=(",", ":"))) < 5 * 1024 * 1024
 
 
 def test_the_stock_of_a_product_is_the_sum_over_its_variants() -> None:
@@ -103,5 +101,5 @@ def test_a_product_filter_requires_all_its_conditions(query: dict[str, object], 
 
     See docs/design/templates.md#shared-definitions.
     """
-    each_product = product(variant(), tags=("Tea",), type="Loose Leaf", categories=("Loose Leaf", "Gifts"))
-    assert ProductFilter(query).has(each_product) is is_wanted
+    tea = product(variant(), tags=("Tea",), type="Loose Leaf", categories=("Loose Leaf", "Gifts"))
+    assert ProductFilter(query).has(tea) is is_wanted

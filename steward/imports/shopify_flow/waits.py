@@ -30,7 +30,7 @@ def wait_findings(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
 
 
 def _has_branch_beside(wait: str, edges: Sequence[PlanEdge], scopes: Scopes) -> bool:
-    """Returns whether a step before the wait also leads to other steps."""
+    """Returns whether an output of a step before the wait also leads to other steps."""
     leads: dict[tuple[str, str], set[bool]] = {}
     for edge in edges:
         to_wait = edge.target == wait or scopes.runs_before(wait, edge.target)

@@ -35,10 +35,10 @@ const nextRandom = () => {
   return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
 };
 
-const hide = (target, name, value) =>
+const defineHidden = (target, name, value) =>
   Object.defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
 
-hide(Math, 'random', nextRandom);
+defineHidden(Math, 'random', nextRandom);
 
 // `new Date()` returns the step's start time, so that a resumed run sees the same time.
 function RunDate(...parts) {
@@ -49,33 +49,33 @@ function RunDate(...parts) {
 Object.defineProperty(RunDate, 'name', { value: 'Date' });
 Object.defineProperty(RunDate, 'length', { value: 7 });
 RunDate.prototype = RealDate.prototype;
-hide(RealDate.prototype, 'constructor', RunDate);
-hide(RunDate, 'now', () => run.now);
-hide(RunDate, 'UTC', RealDate.UTC);
-hide(RunDate, 'parse', function parse(text) {
+defineHidden(RealDate.prototype, 'constructor', RunDate);
+defineHidden(RunDate, 'now', () => run.now);
+defineHidden(RunDate, 'UTC', RealDate.UTC);
+defineHidden(RunDate, 'parse', function parse(text) {
   return momentOfText(`${text}`);
 });
-hide(Engine, 'Date', RunDate);
+defineHidden(Engine, 'Date', RunDate);
 
 // QuickJS leaves out the zone's name that V8 appends; the process's zone is UTC.
 const dateText = RealDate.prototype.toString;
 const timeText = RealDate.prototype.toTimeString;
 const withZoneName = (text) => (text === 'Invalid Date' ? text : `${text} (Coordinated Universal Time)`);
-hide(RealDate.prototype, 'toString', function toString() {
+defineHidden(RealDate.prototype, 'toString', function toString() {
   return withZoneName(dateText.call(this));
 });
-hide(RealDate.prototype, 'toTimeString', function toTimeString() {
+defineHidden(RealDate.prototype, 'toTimeString', function toTimeString() {
   return withZoneName(timeText.call(this));
 });
 
 const realRoot = Math.cbrt;
-hide(Math, 'cbrt', function cbrt(value) {
+defineHidden(Math, 'cbrt', function cbrt(value) {
   const root = realRoot(value);
   return Math.round(root) ** 3 === Number(value) ? Math.round(root) : root; // cube roots of whole cubes are exact, as in V8
 });
 
 // Scales by the greatest value and uses compensated summation, as V8 does, so that the last digits equal n8n's.
-hide(Math, 'hypot', function hypot(...values) {
+defineHidden(Math, 'hypot', function hypot(...values) {
   const sizes = values.map((value) => Math.abs(Number(value)));
   if (sizes.includes(Infinity)) return Infinity;
   const greatest = Math.max(0, ...sizes);
@@ -92,7 +92,7 @@ hide(Math, 'hypot', function hypot(...values) {
 });
 Object.defineProperty(Math.hypot, 'length', { value: 2 });
 
-hide(BigInt.prototype, 'toJSON', function toJSON() {
+defineHidden(BigInt.prototype, 'toJSON', function toJSON() {
   return String(this);
 });
 
@@ -116,7 +116,7 @@ for (const maker of [RealFunction, AsyncFunction, (function* () {}).constructor,
   Object.defineProperty(maker.prototype, 'constructor', { value: refuseFunction, writable: false, configurable: false });
 }
 refuseFunction.prototype = RealFunction.prototype;
-hide(Engine, 'Function', refuseFunction);
+defineHidden(Engine, 'Function', refuseFunction);
 
 /** Returns whether the engine has run out of memory; code must not catch such an error and continue. */
 const isFatal = (error) => error === null || (error instanceof InternalError && /out of memory/.test(error.message));
@@ -140,12 +140,12 @@ const copied = (value) => {
   if (isList(value)) return value.map(copied);
   if (!isPlain(value)) return value;
   const copy = {};
-  for (const key of Object.keys(value)) put(copy, key, copied(value[key]));
+  for (const key of Object.keys(value)) setOwn(copy, key, copied(value[key]));
   return copy;
 };
 
 /** Sets an own property, even if its name is `__proto__`. */
-const put = (target, key, value) => {
+const setOwn = (target, key, value) => {
   if (key === '__proto__') {
     Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
   } else {
@@ -154,11 +154,11 @@ const put = (target, key, value) => {
 };
 
 /** Returns whether two JSON values are equal at every depth. */
-const same = (a, b) => {
+const isEqual = (a, b) => {
   if (Object.is(a, b) || a === b) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
   if (a instanceof RealDate && b instanceof RealDate) return a.getTime() === b.getTime();
   if (isList(a) !== isList(b)) return false;
   const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && same(a[key], b[key]));
+  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && isEqual(a[key], b[key]));
 };

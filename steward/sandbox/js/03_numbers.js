@@ -62,7 +62,7 @@ const ADDED_S = ['yr', 'mth', 'wk', 'day'];
 
 const inUnit = (text, { unit, unitDisplay }) => {
   const many = text !== '1';
-  const words = UNIT_WORDS[unit] ?? fault(`The unit “${unit}” is not written here. Write the number and the unit yourself.`);
+  const words = UNIT_WORDS[unit] ?? fault(`The unit “${unit}” is not supported here. Write the number and the unit yourself.`);
   if (unitDisplay === 'narrow') return text + words[1];
   if (unitDisplay === 'long') return `${text} ${unit}${many ? 's' : ''}`;
   return `${text} ${words[0]}${many && ADDED_S.includes(words[0]) ? 's' : ''}`;
@@ -71,7 +71,7 @@ const inUnit = (text, { unit, unitDisplay }) => {
 /** Fails for unsupported options instead of ignoring them. */
 const refuseStyles = (options) => {
   const unsupported = (options.notation && !['standard', 'compact'].includes(options.notation) && `notation “${options.notation}”`) || (options.currencyDisplay === 'name' && 'currencyDisplay “name”') || (options.currencyDisplay === 'narrowSymbol' && !hasOwn(SIGNS, options.currency ?? '') && 'currencyDisplay “narrowSymbol” of this currency') || (options.roundingMode && options.roundingMode !== 'halfExpand' && `roundingMode “${options.roundingMode}”`) || (options.roundingIncrement > 1 && 'roundingIncrement') || (typeof options.useGrouping === 'string' && `useGrouping “${options.useGrouping}”`);
-  if (unsupported) fault(`Numbers are not written with ${unsupported} here. Leave it out, or write the number yourself.`);
+  if (unsupported) fault(`Numbers cannot be formatted with ${unsupported} here. Leave it out, or format the number yourself.`);
 };
 
 class NumberFormatting {
@@ -85,7 +85,7 @@ class NumberFormatting {
     if (options.style === 'currency' && options.currency === undefined) throw new TypeError('Currency code is required with currency style.');
     if (this.#region && options.style === 'currency' && (options.signDisplay ?? 'auto') !== 'auto') refuseRegion(this.#region, 'Money with signDisplay');
     if (this.#region && options.currencyDisplay === 'narrowSymbol') refuseRegion(this.#region, 'The narrow sign of a currency');
-    if (options.trailingZeroDisplay && options.trailingZeroDisplay !== 'auto') fault('Numbers are not written with trailingZeroDisplay here. Leave it out.');
+    if (options.trailingZeroDisplay && options.trailingZeroDisplay !== 'auto') fault('Numbers cannot be formatted with trailingZeroDisplay here. Leave it out.');
     if (this.#region && options.notation === 'compact') refuseRegion(this.#region, 'A compact number');
     if (this.#region && (options.style === 'unit' || options.currencySign === 'accounting')) refuseRegion(this.#region, 'A number of this style');
     this.format = (number) => this.#format(number);
@@ -101,7 +101,7 @@ class NumberFormatting {
       return joined(roundedTo(digits, placesOf(digits, maxDigits)), minDecimals, options.useGrouping !== false, options.minimumIntegerDigits);
     }
     if (options.notation === 'compact' && options.maximumFractionDigits === undefined && options.minimumFractionDigits === undefined) return compact(value, options.compactDisplay === 'long');
-    if (options.notation === 'compact') fault('Compact numbers are not written with a number of digits here. Leave one of the two out.');
+    if (options.notation === 'compact') fault('Compact numbers cannot be formatted with a number of digits here. Leave one of the two out.');
     const minDecimals = options.minimumFractionDigits ?? Math.min(base, options.maximumFractionDigits ?? base);
     const maxDecimals = options.maximumFractionDigits ?? Math.max(minDecimals, money ? base : options.style === 'percent' ? 0 : 3);
     return joined(roundedTo(digits, maxDecimals), minDecimals, options.useGrouping !== false, options.minimumIntegerDigits);
@@ -128,7 +128,7 @@ class NumberFormatting {
     return (signDisplay === 'always' || (signDisplay === 'exceptZero' && !zero)) && nonFinite !== 'NaN' && !minus ? `+${text}` : text;
   }
   formatToParts() {
-    return fault('Numbers are not taken apart into their parts here. Use format().');
+    return fault('formatToParts() of numbers is not available here. Use format().');
   }
   resolvedOptions() {
     return { locale: this.#region?.tag ?? 'en-US', numberingSystem: 'latn', style: 'decimal', ...this.#options };

@@ -96,7 +96,7 @@ const byMarks = (first, other, language) => {
 };
 
 /** Returns a text with 1 for each upper-case character and 0 for every other. */
-const capitalsOf = (text) => text.normalize('NFD').replace(/\p{M}/gu, '').replace(/[^]/gu, (sign) => (sign === sign.toLowerCase() ? '0' : '1'));
+const casesOf = (text) => text.normalize('NFD').replace(/\p{M}/gu, '').replace(/[^]/gu, (sign) => (sign === sign.toLowerCase() ? '0' : '1'));
 
 /** Compares two texts in dictionary order: base letters, then diacritics, then case. */
 const collate = (a, b, language, { numeric = false, sensitivity = 'variant', caseFirst } = {}) => {
@@ -107,7 +107,7 @@ const collate = (a, b, language, { numeric = false, sensitivity = 'variant', cas
   if (numeric) [a, b] = [a, b].map((text) => text.replace(/(?<!\d)0+(?=\d)/g, ''));
   const orderOfMarks = sensitivity === 'case' ? 0 : byMarks(a, b, language);
   if (orderOfMarks !== 0 || sensitivity === 'accent') return orderOfMarks;
-  const [x, y] = [a, b].map(capitalsOf);
+  const [x, y] = [a, b].map(casesOf);
   return x === y ? 0 : x < y !== (caseFirst === 'upper') ? -1 : 1;
 };
 
@@ -115,7 +115,7 @@ const languageOf = (locale) => (locale === undefined ? 'en' : String(isList(loca
 
 class Collating {
   constructor(locale, options = {}) {
-    if (options.ignorePunctuation) fault('Texts are not compared without their punctuation here. Take it out of them first.');
+    if (options.ignorePunctuation) fault('Texts cannot be compared without their punctuation here. Remove it first.');
     const language = languageOf(locale);
     this.compare = (a, b) => collate(String(a), String(b), language, options);
   }

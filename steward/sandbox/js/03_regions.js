@@ -21,7 +21,7 @@ const regionOf = (locale) => {
   return tag !== undefined && Object.hasOwn(REGIONS, tag) ? { tag, ...REGIONS[tag] } : null;
 };
 
-const refuseRegion = (region, what) => fault(`${what} is not written in “${region.tag}” here. Leave it out, or write the words yourself.`);
+const refuseRegion = (region, what) => fault(`${what} is not supported in “${region.tag}” here. Leave it out, or write the words yourself.`);
 
 /** Converts a number's text from American English to the locale's format. */
 const numberIn = (region, text, digitsBefore) => {

@@ -81,5 +81,5 @@ const zoneTitle = (name, moment, style) => {
   if (name === 'Asia/Kolkata' || name === 'Asia/Calcutta') return 'India Standard Time';
   if (/^Etc\//.test(name)) return offsetName(seconds, true);
   const local = /^(?:Europe|Australia|Africa|Asia|Antarctica|Pacific|Atlantic)\//.test(name) && ELSEWHERE[short];
-  return local || fault(`The whole name of the zone “${name}” is not written here. Write its offset (ZZ), or the name yourself.`);
+  return local || fault(`The full name of the zone “${name}” is not available here. Use its offset (ZZ), or write the name yourself.`);
 };

@@ -21,9 +21,9 @@ const DATE_COMBINATIONS = new Set(['', 'y', 'm', 'd', 'w', 'ym', 'md', 'ymd', 'w
 /** Fails for combinations of date and time parts that are not supported. */
 const checkDateParts = (options) => {
   const parts = [options.weekday && 'w', options.year && 'y', options.month && 'm', options.day && 'd'].filter(Boolean).join('');
-  if (!DATE_COMBINATIONS.has(parts)) fault('A date is not written with these parts alone here. Write day and month too, or each part by itself.');
-  if (options.fractionalSecondDigits && !options.second) fault('A part of a second is not written without the second here. Add second.');
-  if (options.hour && options.second && !options.minute) fault('A time is not written with hours and seconds alone here. Write the minutes too.');
+  if (!DATE_COMBINATIONS.has(parts)) fault('A date cannot be formatted with only these parts here. Add day and month, or format each part by itself.');
+  if (options.fractionalSecondDigits && !options.second) fault('A fraction of a second needs the second here. Add second.');
+  if (options.hour && options.second && !options.minute) fault('A time cannot be formatted with only hours and seconds here. Add the minutes.');
 };
 
 /** Fails for times and zone names whose format in the locale is not supported. */
@@ -32,9 +32,9 @@ const checkTimeParts = (options, region, twelve) => {
   if (region?.tag === 'fr-FR' && options.month === 'narrow' && hasTime) refuseRegion(region, 'A month of one letter with a time');
   if (region && !region.twelve && options.hourCycle === 'h24' && hasTime) refuseRegion(region, 'A time whose midnight is 24');
   if (!options.timeZoneName) return;
-  if (!hasTime && (region || options.month === 'long')) fault('A date is not written with the name of a zone here. Write the time too.');
+  if (!hasTime && (region || options.month === 'long')) fault('A date cannot be formatted with the name of a zone here. Add the time.');
   const isSuffixed = twelve ? region?.tag === 'pt-BR' : !region?.hour;
-  if (options.hour && !options.minute && isSuffixed) fault('An hour alone is not written with the name of a zone here. Write the minutes too.');
+  if (options.hour && !options.minute && isSuffixed) fault('An hour alone cannot be formatted with the name of a zone here. Add the minutes.');
 };
 
 /** Returns the local time of a moment in a zone, as a Date whose UTC fields hold it. */
@@ -108,8 +108,8 @@ class DateTimeFormatting {
     if (resolved.hour12 !== undefined) delete resolved.hourCycle; // hour12 takes precedence; midnight is 0 or 12
     this.#twelve = resolved.hourCycle ? /^h1[12]$/.test(resolved.hourCycle) : Boolean(resolved.hour12 ?? (region === null || region.twelve === true));
     if (this.#twelve && region?.tag === 'sv-SE') refuseRegion(region, 'A time of twelve hours');
-    if (resolved.era && !resolved.year) fault('An era is not written without its year here. Add year.');
-    if (resolved.dayPeriod) fault('Times are not written with a part of the day here. Leave dayPeriod out.');
+    if (resolved.era && !resolved.year) fault('An era needs its year here. Add year.');
+    if (resolved.dayPeriod) fault('Times cannot be formatted with a part of the day here. Leave dayPeriod out.');
     if (resolved.dateStyle) Object.assign(resolved, region ? styleIn(region, resolved.dateStyle) : STYLES[resolved.dateStyle]);
     if (resolved.timeStyle) Object.assign(resolved, TIMES[resolved.timeStyle]);
     if (![...ASKS_DATE, ...ASKS_TIME].some((key) => resolved[key])) Object.assign(resolved, { year: 'numeric', month: 'numeric', day: 'numeric' });
@@ -136,7 +136,7 @@ class DateTimeFormatting {
     return parts;
   }
   formatRange() {
-    return fault('A range of dates is not written as one text here. Write its start and its end yourself.');
+    return fault('formatRange() is not available here. Format the start and the end yourself.');
   }
   resolvedOptions() {
     return { locale: this.#region?.tag ?? 'en-US', calendar: 'gregory', numberingSystem: 'latn', timeZone: this.#zone, hourCycle: this.#twelve ? 'h12' : 'h23', hour12: this.#twelve };
@@ -193,13 +193,13 @@ class Locale {
   }
 }
 
-hide(Engine, 'Intl', { Locale, DateTimeFormat, NumberFormat, ListFormat, PluralRules, Collator, getCanonicalLocales: () => ['en-US'], supportedValuesOf: (kind) => (kind === 'timeZone' ? [...zoneNames.values()] : []) });
+defineHidden(Engine, 'Intl', { Locale, DateTimeFormat, NumberFormat, ListFormat, PluralRules, Collator, getCanonicalLocales: () => ['en-US'], supportedValuesOf: (kind) => (kind === 'timeZone' ? [...zoneNames.values()] : []) });
 const localNumber = function toLocaleString(locale, options) {
   return new NumberFormat(locale, options).format(this);
 };
-hide(Number.prototype, 'toLocaleString', localNumber);
-hide(BigInt.prototype, 'toLocaleString', localNumber);
-hide(String.prototype, 'localeCompare', function localeCompare(other, locale, options) {
+defineHidden(Number.prototype, 'toLocaleString', localNumber);
+defineHidden(BigInt.prototype, 'toLocaleString', localNumber);
+defineHidden(String.prototype, 'localeCompare', function localeCompare(other, locale, options) {
   if (options === undefined) return collate(String(this), String(other), languageOf(locale));
   return new Collator(locale, options).compare(this, other);
 });
@@ -212,6 +212,6 @@ const localDate = (base, keys, refused) =>
     const filled = keys.some((key) => options[key]) ? options : { ...base, ...options };
     return new DateTimeFormat(locale, filled).format(this);
   };
-hide(RealDate.prototype, 'toLocaleString', localDate({ ...DAY, ...CLOCK }, [...ASKS_DATE, ...ASKS_TIME]));
-hide(RealDate.prototype, 'toLocaleDateString', localDate(DAY, ASKS_DATE, 'timeStyle'));
-hide(RealDate.prototype, 'toLocaleTimeString', localDate(CLOCK, ASKS_TIME, 'dateStyle'));
+defineHidden(RealDate.prototype, 'toLocaleString', localDate({ ...DAY, ...CLOCK }, [...ASKS_DATE, ...ASKS_TIME]));
+defineHidden(RealDate.prototype, 'toLocaleDateString', localDate(DAY, ASKS_DATE, 'timeStyle'));
+defineHidden(RealDate.prototype, 'toLocaleTimeString', localDate(CLOCK, ASKS_TIME, 'dateStyle'));

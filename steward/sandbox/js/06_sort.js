@@ -245,7 +245,7 @@ const runSorted = (list, compare) => {
 };
 
 const nativeSort = Array.prototype.sort;
-hide(Array.prototype, 'sort', function sort(compare) {
+defineHidden(Array.prototype, 'sort', function sort(compare) {
   if (typeof compare !== 'function' || !isList(this)) return nativeSort.call(this, compare);
   const elements = [];
   for (let index = 0; index < this.length; index += 1) if (index in this) elements.push(this[index]);
@@ -260,7 +260,7 @@ hide(Array.prototype, 'sort', function sort(compare) {
   }
   return this;
 });
-hide(Array.prototype, 'toSorted', function toSorted(compare) {
+defineHidden(Array.prototype, 'toSorted', function toSorted(compare) {
   if (compare !== undefined && typeof compare !== 'function') throw new TypeError('not a function');
   return Array.from(this).sort(compare);
 });

@@ -13,7 +13,7 @@ const snaked = (text) => text.toLowerCase().replace(/[^\p{L}\p{M}\p{N}_\s-]/gu, 
 
 const numberFrom = (text, what, make) => {
   const number = make(text.trim());
-  if (Number.isNaN(number)) fault(`“${text.slice(0, 60)}” is no ${what}. Give a text that is a number.`);
+  if (Number.isNaN(number)) fault(`“${text.slice(0, 60)}” is not a ${what}. Use a text that is a number.`);
   return number;
 };
 
@@ -24,7 +24,7 @@ const LETTERS = { ß: 'ss', æ: 'ae', Æ: 'AE', ø: 'o', Ø: 'O', đ: 'd', Đ: '
 
 /** Replaces accented letters by ASCII; fails for a character without a known replacement. */
 const plainSigns = (text) =>
-  text.normalize('NFD').replace(/\p{M}/gu, '').replace(/[^\0-\x7f]/gu, (sign) => LETTERS[sign] ?? fault(`replaceSpecialChars() does not know what “${sign}” is in plain letters. Replace it before.`));
+  text.normalize('NFD').replace(/\p{M}/gu, '').replace(/[^\0-\x7f]/gu, (sign) => LETTERS[sign] ?? fault(`replaceSpecialChars() cannot convert “${sign}” to plain letters. Replace it first.`));
 
 const SMALL_WORD = /\b(?:an?|and|as|at|because|but|by|en|for|if|in|neither|nor|o[fnr]|only|over|per|so|some|than|that|the|to|up|upon|vs?\.?|versus|via|when|with|without|yet)\b/i;
 
@@ -65,7 +65,7 @@ const textExtensions = {
     try {
       return JSON.parse(text);
     } catch {
-      return fault('The text is no JSON. Check it, or take the field as text.');
+      return fault('The text is not valid JSON. Check it, or use the field as text.');
     }
   },
   toJsonString: (text) => JSON.stringify(text),
@@ -85,7 +85,7 @@ const textExtensions = {
   toDateTime: (text, format) => dateOfText(text, format),
   toDate: (text) => {
     const date = new RealDate(momentOfText(text));
-    if (Number.isNaN(date.getTime())) fault(`“${text.slice(0, 60)}” is no date. Write it as 2025-01-31.`);
+    if (Number.isNaN(date.getTime())) fault(`“${text.slice(0, 60)}” is not a date. Write it as 2025-01-31.`);
     return date;
   },
 };

@@ -41,10 +41,10 @@ const isEmptyObject = (value) => isObjectLike(value) && !Object.keys(value).leng
 /** Removes empty fields at every depth; a nested list becomes an object keyed by index, as in n8n. */
 const compacted = (value) => {
   const result = {};
-  for (const [key, field] of Object.entries(value)) if (!isNothing(field) && !isEmptyObject(field)) put(result, key, isObjectLike(field) ? compacted(field) : field);
+  for (const [key, field] of Object.entries(value)) if (!isNothing(field) && !isEmptyObject(field)) setOwn(result, key, isObjectLike(field) ? compacted(field) : field);
   return result;
 };
-const addNew = (list, value) => (list.some((present) => same(present, value)) || list.push(value), list);
+const addNew = (list, value) => (list.some((present) => isEqual(present, value)) || list.push(value), list);
 const listOf = (value, name) => (isList(value) ? value : fault(`${name}() takes a list.`));
 
 const numbersOf = (list, name) => {
@@ -63,7 +63,7 @@ const distinct = (list, fieldNames) => {
   const seen = [];
   return list.filter((value) => {
     const picked = keys.map((key) => value?.[key]);
-    return seen.some((other) => same(other, picked)) ? false : seen.push(picked);
+    return seen.some((other) => isEqual(other, picked)) ? false : seen.push(picked);
   });
 };
 
@@ -86,8 +86,8 @@ const listExtensions = {
   compact: (list) => list.filter((value) => !isNothing(value) && !isEmptyObject(value)).map((value) => (isObjectLike(value) ? compacted(value) : value)),
   unique: (list, ...keys) => distinct(list, keys),
   removeDuplicates: (list, ...keys) => distinct(list, keys),
-  difference: (list, other) => list.reduce((result, value) => (listOf(other, 'difference').some((candidate) => same(candidate, value)) ? result : addNew(result, value)), []),
-  intersection: (list, other) => list.reduce((result, value) => (listOf(other, 'intersection').some((candidate) => same(candidate, value)) ? addNew(result, value) : result), []),
+  difference: (list, other) => list.reduce((result, value) => (listOf(other, 'difference').some((candidate) => isEqual(candidate, value)) ? result : addNew(result, value)), []),
+  intersection: (list, other) => list.reduce((result, value) => (listOf(other, 'intersection').some((candidate) => isEqual(candidate, value)) ? addNew(result, value) : result), []),
   union: (list, other) => [...list, ...listOf(other, 'union')].reduce(addNew, []),
   merge: (list, other) => {
     const merged = {};
@@ -109,7 +109,7 @@ const listExtensions = {
   smartJoin: (list, key, value) => {
     if (!key || !value) fault('smartJoin() takes two field names: of the keys and of the values.');
     const result = {};
-    for (const entry of objectsOf(list, 'smartJoin')) if (entry[key] !== undefined) put(result, entry[key], entry[value]);
+    for (const entry of objectsOf(list, 'smartJoin')) if (entry[key] !== undefined) setOwn(result, entry[key], entry[value]);
     return result;
   },
   toJsonString: (list) => JSON.stringify(list),
@@ -121,7 +121,7 @@ const renamed = (value, names) => {
     if (!Object.hasOwn(result, names[index])) continue;
     const field = result[names[index]];
     delete result[names[index]];
-    put(result, names[index + 1], field);
+    setOwn(result, names[index + 1], field);
   }
   return result;
 };

@@ -60,7 +60,7 @@ const EXCEL_DAYS = 25569; // days from 1899-12-30 to 1970-01-01
 const dateOfNumber = (number, format = 'ms') => {
   const sizes = { ms: 1, s: 1000, us: 0.001 };
   const date = format === 'excel' ? luxon.DateTime.fromMillis(Math.round((number - EXCEL_DAYS) * 86400000)) : luxon.DateTime.fromMillis(Math.trunc(number * (sizes[format] ?? fault(`The unit of time “${format}” is not known. Use ms, s, us or excel.`))));
-  return date.isValid ? date : fault(`${number} is no moment in time.`);
+  return date.isValid ? date : fault(`${number} is not a valid time.`);
 };
 
 const READERS = ['fromISO', 'fromRFC2822', 'fromHTTP', 'fromSQL'];
@@ -71,7 +71,7 @@ const dateOfText = (text, format) => {
   if (['ms', 's', 'us', 'excel'].includes(format)) return dateOfNumber(Number(trimmed), format);
   if (format) {
     const date = luxon.DateTime.fromFormat(trimmed, format);
-    return date.isValid ? date : fault(`“${text.slice(0, 60)}” is no date of the form “${format}”.`);
+    return date.isValid ? date : fault(`“${text.slice(0, 60)}” is not a date in the format “${format}”.`);
   }
   for (const reader of READERS) {
     const date = luxon.DateTime[reader](trimmed, { setZone: true });
@@ -80,7 +80,7 @@ const dateOfText = (text, format) => {
   if (/^\d{9,}$/.test(trimmed)) return dateOfNumber(Number(trimmed));
   const plain = new RealDate(momentOfText(trimmed));
   if (!Number.isNaN(plain.getTime()) && /\d/.test(trimmed)) return luxon.DateTime.fromJSDate(plain);
-  return fault(`“${text.slice(0, 60)}” is no date. Write it as 2025-01-31.`);
+  return fault(`“${text.slice(0, 60)}” is not a date. Write it as 2025-01-31.`);
 };
 
 const inClassOf = (original, result) => (original instanceof RealDate ? result.toJSDate() : result);

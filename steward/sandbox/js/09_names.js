@@ -7,7 +7,7 @@ const NO_CONTENT = {
   configurable: true,
   enumerable: false,
   get() {
-    return fault('The content of a file is not there in scripts and expressions. Use an Extract from File step before this one.');
+    return fault('The content of a file is not available in scripts and expressions. Use an Extract from File step before this one.');
   },
   set(value) {
     Object.defineProperty(this, 'data', { value, writable: true, enumerable: true, configurable: true });
@@ -89,7 +89,7 @@ const itemsOf = (name, branch, runNumber, context) => {
 const pairedOf = (name, item, context) => {
   const seen = seenStep(name);
   const sources = Object.hasOwn(message.pairs, name) ? message.pairs[name] : [];
-  if (!(item in sources)) fault(`There is no item ${item} to find the one of “${name}” by.`);
+  if (!(item in sources)) fault(`There is no item ${item} to pair with “${name}”.`);
   const source = sources[item];
   if (source === null) return { json: undefined };
   if (typeof source === 'string') fault(source);
@@ -123,7 +123,7 @@ class StepView {
     return this.#context.giveItem(pairedOf(this.#name, item, this.#context));
   }
   get item() {
-    if (this.#context.item === null) fault(`Which item of “${this.#name}” is meant cannot be told here. Use first(), last() or all().`);
+    if (this.#context.item === null) fault(`It is unclear which item of “${this.#name}” is meant here. Use first(), last() or all().`);
     return this.#context.giveItem(pairedOf(this.#name, this.#context.item, this.#context));
   }
   get params() {
@@ -238,7 +238,7 @@ const NOT_OF_EXECUTION = {
 const executionView = () => {
   const view = copied(message.scope.execution);
   for (const [member, [reason, todo]] of Object.entries(NOT_OF_EXECUTION)) {
-    Object.defineProperty(view, member, { configurable: true, enumerable: false, get: () => fault(`“$execution.${member}” is not there: ${reason}. ${todo}`) });
+    Object.defineProperty(view, member, { configurable: true, enumerable: false, get: () => fault(`“$execution.${member}” is not available: ${reason}. ${todo}`) });
   }
   return view;
 };

@@ -32,7 +32,7 @@ const functionOf = (code, tokens, names) => {
       if (!(error instanceof SyntaxError)) throw error;
     }
   }
-  throw new SyntaxError('it is no expression');
+  throw new SyntaxError('it is not an expression');
 };
 
 const compiled = (code) => {
@@ -138,7 +138,7 @@ const encodedResults = (templates) => {
       } catch (error) {
         if (isFatal(error)) throw error;
         result.v[index] = null;
-        result.odd.push([index, 'f', 'The expression gives a value that cannot be written down.']);
+        result.odd.push([index, 'f', 'The expression gives a value that cannot be converted to JSON.']);
       }
     });
   }

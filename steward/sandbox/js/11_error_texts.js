@@ -154,13 +154,13 @@ const ERROR_TRAPS = {
 };
 for (const kind of [Error, EvalError, TypeError, RangeError, ReferenceError, SyntaxError, URIError]) {
   const visible = new Proxy(kind, ERROR_TRAPS);
-  hide(Engine, kind.name, visible);
-  hide(kind.prototype, 'constructor', visible);
+  defineHidden(Engine, kind.name, visible);
+  defineHidden(kind.prototype, 'constructor', visible);
   if (visible !== Error) Object.setPrototypeOf(kind, Error);
 }
 
 const { repeat } = String.prototype;
-hide(String.prototype, 'repeat', function repeatText(count) {
+defineHidden(String.prototype, 'repeat', function repeatText(count) {
   if (count < 0 || count === Infinity) throw new RangeError(`Invalid count value: ${count}`);
   return apply(repeat, this, [count]);
 });

@@ -137,6 +137,6 @@ const contentReads = (code, tokens, roots) => {
     const chain = isOfItem ? chainBefore(tokens, index - 1) : { begin: index, names: [] };
     if (isWrite(tokens, end) || tokens[chain.begin - 1]?.text === 'delete') return [];
     if (isOfItem && !(isItemChain ??= itemChains(tokens, roots))(chain)) return [];
-    return [missing('error', 'It reads the content of a file, which is not there in scripts and expressions.', 'Use an Extract from File step before it.', columnOf(code, token))];
+    return [missing('error', 'It reads the content of a file, which is not available in scripts and expressions.', 'Use an Extract from File step before it.', columnOf(code, token))];
   });
 };

@@ -167,7 +167,7 @@ const jsonErrorText = (text) => {
   return '';
 };
 
-hide(JSON, 'parse', function parseJson(text, ...more) {
+defineHidden(JSON, 'parse', function parseJson(text, ...more) {
   const json = `${text}`;
   let value;
   try {

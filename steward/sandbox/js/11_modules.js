@@ -176,7 +176,7 @@ const formatted = (first, ...values) => {
 
 const utilView = {
   format: formatted,
-  isDeepStrictEqual: same,
+  isDeepStrictEqual: isEqual,
   isArray: isList,
   TextEncoder: TextEncoderView,
   TextDecoder: TextDecoderView,

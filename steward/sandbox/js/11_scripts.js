@@ -49,7 +49,7 @@ const structured = (value, copies = new Map()) => {
     return copy;
   }
   const copy = keep(isList(value) ? new Array(value.length) : {});
-  for (const key of keysOf(value)) put(copy, key, structured(value[key], copies));
+  for (const key of keysOf(value)) setOwn(copy, key, structured(value[key], copies));
   return copy;
 };
 
@@ -91,7 +91,7 @@ const { $json: noJson, $data: noData, $input: noInput, $thisItem: noItem, $itemI
 
 /** Returns the static data of the workflow ('global') or the step ('node'); a script modifies the object itself. */
 const staticData = (kind) => {
-  if (kind !== 'global' && kind !== 'node') throw new Error('Static data is that of “global” or of “node”.');
+  if (kind !== 'global' && kind !== 'node') throw new Error('Static data is either “global” or “node”.');
   return (message.static ??= { global: {}, node: {} })[kind];
 };
 /** The name of the function for static data by mode. */
@@ -282,7 +282,7 @@ const scriptStart = (mode, text) => {
  * missing. scriptAnswer then returns the result or the message as JSON. */
 const scriptEnd = () => {
   if (run.missingZones) return '';
-  if (!outcome) outcome = { thrown: true, error: new Error('The script waits for something that never comes.') };
+  if (!outcome) outcome = { thrown: true, error: new Error('The script waits for something that never happens.') };
   if (!outcome.thrown) return 'done';
   if (isFatal(outcome.error)) throw outcome.error;
   return outcome.error instanceof NotItems ? 'refused' : 'failed';

@@ -6,37 +6,37 @@ const problemOf = (code, level, message, todo, column = 1, syntax = false) => ({
 const missing = (level, message, todo, column) => problemOf('expression_feature', level, message, todo, column);
 
 const ABSENT = {
-  $fromAI: ['error', 'It asks a language model for a value, which is not done here.', 'Write the value or an expression instead.'],
-  $secrets: ['error', 'Secrets of n8n are not here.', 'Connect an account and choose it for the step, or write the value into the workflow.'],
+  $fromAI: ['error', 'It asks a language model for a value, which is not possible here.', 'Write the value or an expression instead.'],
+  $secrets: ['error', 'Secrets of n8n are not available here.', 'Connect an account and choose it for the step, or write the value into the workflow.'],
   $credentials: ['error', 'Neither Steward nor n8n lets an expression read the keys of an account.', 'Choose the account in the authentication of the step.'],
-  $evaluateExpression: ['error', 'It works out an expression from text, which is not done here.', 'Write the expression itself.'],
+  $evaluateExpression: ['error', 'It evaluates a text as an expression, which is not possible here.', 'Write the expression itself.'],
   $resumeWebhookUrl: ['error', 'Runs are not resumed from outside.', 'Remove it, or use an event of the store.'],
 };
 const ABSENT_IN_SCRIPTS = {
   fetch: ['error', 'It calls the network, which a script cannot.', 'Use an HTTP request step.'],
-  process: ['error', 'It looks at the machine it runs on, which a script cannot.', 'Write the value into the script.'],
+  process: ['error', 'It reads the machine it runs on, which a script cannot.', 'Write the value into the script.'],
   setTimeout: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
   setInterval: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
   setImmediate: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
-  FormData: ['error', 'It is not there: scripts make no requests.', 'Use an HTTP request step.'],
+  FormData: ['error', 'It is not available: scripts make no requests.', 'Use an HTTP request step.'],
   $helpers: ['error', 'Scripts make no requests and read no files.', 'Use an HTTP request step.'],
-  $evaluateExpression: ['error', 'It works out an expression from text, which is not done in scripts.', 'Write it as JavaScript.'],
-  getNodeParameter: ['error', 'It is not there.', 'Write the value into the script.'],
+  $evaluateExpression: ['error', 'It evaluates a text as an expression, which is not possible in scripts.', 'Write it as JavaScript.'],
+  getNodeParameter: ['error', 'It is not available.', 'Write the value into the script.'],
   eval: ['error', 'Text is not run as code.', 'Write the calculation in plain JavaScript.'],
   $credentials: ABSENT.$credentials,
   $fromAI: ABSENT.$fromAI,
   $secrets: ABSENT.$secrets,
   $resumeWebhookUrl: ABSENT.$resumeWebhookUrl,
 };
-const NOT_IN_FLOW = ['error', 'It is not there in code of Shopify Flow.', 'Write the value into the script.'];
+const NOT_IN_FLOW = ['error', 'It is not available in code of Shopify Flow.', 'Write the value into the script.'];
 const ABSENT_IN_FLOW = { ...ABSENT_IN_SCRIPTS, $env: NOT_IN_FLOW, $vars: NOT_IN_FLOW };
 const ABSENT_IN_MODE = { flow: ABSENT_IN_FLOW };
 for (const [mode, name] of Object.entries(STATIC_NAMES)) {
   const other = name.startsWith('$') ? name.slice(1) : `$${name}`;
-  ABSENT_IN_MODE[mode] = { ...ABSENT_IN_SCRIPTS, [other]: ['error', `It is not there in this kind of step, in n8n neither: there it is “${name}”.`, 'Write that.'] };
+  ABSENT_IN_MODE[mode] = { ...ABSENT_IN_SCRIPTS, [other]: ['error', `It is not available in this kind of step, nor in n8n: its name here is “${name}”.`, 'Use that name.'] };
 }
 for (const name of ['require', 'Buffer', 'URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder']) {
-  ABSENT_IN_FLOW[name] = ['error', 'It is not there in code of Shopify Flow.', 'Use methods of texts.'];
+  ABSENT_IN_FLOW[name] = ['error', 'It is not available in code of Shopify Flow.', 'Use methods of texts.'];
 }
 
 const nameCounts = new WeakMap(); // how often a script declares each name; cached per token list
@@ -155,7 +155,7 @@ const executionMember = (tokens, member) => {
 const executionMissing = (code, tokens) =>
   Object.entries(NOT_OF_EXECUTION).flatMap(([member, [why, todo]]) => {
     const index = executionMember(tokens, member);
-    return index < 0 ? [] : [missing('error', `“$execution.${member}” is not there: ${why}.`, todo, columnOf(code, tokens[index]))];
+    return index < 0 ? [] : [missing('error', `“$execution.${member}” is not available: ${why}.`, todo, columnOf(code, tokens[index]))];
   });
 
 const KEYWORDS = new Set(['if', 'while', 'for', 'switch', 'catch', 'function', 'return', 'typeof', 'await', 'void', 'delete', 'in', 'of', 'new', 'throw', 'super', 'import', 'case', 'yield', 'do', 'else', 'async', 'with', 'instanceof']);
@@ -208,6 +208,6 @@ const thisMissing = (mode, code, tokens) => {
     if ((own ??= ownMembers(tokens)).has(name)) return [];
     const plain = name === 'getWorkflowStaticData' ? STATIC_NAMES[mode] : name;
     const instead = Object.hasOwn(names, plain) ? `Write “${plain}” instead of “this.${name}”.` : 'Read an item or another step instead.';
-    return [missing('error', `“this.${name}” is not there: “this” is empty here.`, absent ?? instead, columnOf(code, token))];
+    return [missing('error', `“this.${name}” is not available: “this” is empty here.`, absent ?? instead, columnOf(code, token))];
   });
 };

@@ -22,7 +22,7 @@ const localesIn = (code, tokens) => {
 const intlMissing = (code, tokens) =>
   ['RelativeTimeFormat', 'DisplayNames', 'Segmenter', 'DurationFormat'].flatMap((member) => {
     const index = memberIndex(tokens, 'Intl', member);
-    return index < 0 ? [] : [missing('error', `“Intl.${member}” is not there.`, 'Write the words yourself; for times use toRelative() of a date.', columnOf(code, tokens[index]))];
+    return index < 0 ? [] : [missing('error', `“Intl.${member}” is not available.`, 'Write the words yourself; for times use toRelative() of a date.', columnOf(code, tokens[index]))];
   });
 
 const deduped = (problems) => {
@@ -33,7 +33,7 @@ const deduped = (problems) => {
 /** Returns the problems of a chunk. */
 const checkChunk = (code) => {
   const chunk = compiled(code);
-  if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Correct the expression in n8n and export again.', 1, chunk.syntax)];
+  if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Correct the expression in n8n and export the workflow again.', 1, chunk.syntax)];
   const tokens = tokensOf(code);
   return deduped([...absentIn(code, tokens, ABSENT), ...variablesIn(code, tokens), ...executionMissing(code, tokens), ...contentReads(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...unknownCalls(code, tokens), ...localesIn(code, tokens)]);
 };
@@ -100,7 +100,7 @@ const moduleMembers = (code, tokens) => {
     if (after[0]?.text === '.') parts = [after[1]];
     else if (isAssigned && before === '}') parts = tokens.slice(open, index - 2).filter((part, place, list) => part.kind === 'word' && '{,'.includes(list[place - 1]?.text ?? 'x'));
     else if (isAssigned) parts = readOf(before);
-    return parts.filter((part) => part && !(part.text in view)).map((part) => missing('error', `“${part.text}” of the module ${name} is not there.`, `Use plain JavaScript, or what is there: ${Object.keys(view).join(', ')}.`, columnOf(code, part)));
+    return parts.filter((part) => part && !(part.text in view)).map((part) => missing('error', `“${part.text}” of the module ${name} is not available.`, `Use plain JavaScript, or what it has: ${Object.keys(view).join(', ')}.`, columnOf(code, part)));
   });
 };
 const makesFunctions = (code, tokens) =>
@@ -111,7 +111,7 @@ const NOT_IN_CRYPTO = new Set(['createCipheriv', 'createDecipheriv', 'createCiph
 const cryptoIn = (code, tokens) => {
   if (!tokens.some((token) => token.text === 'crypto' || /^['"`](?:node:)?crypto['"`]$/.test(token.text))) return [];
   return tokens.flatMap((token) => (token.kind === 'word' && NOT_IN_CRYPTO.has(token.text) && !declares(tokens, token.text)
-    ? [missing('error', `“${token.text}” of the module crypto is not there: scripts make hashes, and neither encrypt nor sign.`, 'Use a crypto step, or leave this to the service that is called.', columnOf(code, token))]
+    ? [missing('error', `“${token.text}” of the module crypto is not available: scripts can hash, but not encrypt or sign.`, 'Use a crypto step, or leave this to the service that is called.', columnOf(code, token))]
     : []));
 };
 
@@ -124,12 +124,12 @@ const checkScript = (mode, text) => {
     else new (awaits(tokens) ? AsyncFunction : RealFunction)(`${text}\n`);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    return [problemOf('expression_feature', 'error', `The script cannot be read: ${error.message}.`, 'Correct the script in n8n and export again.', 1, true)];
+    return [problemOf('expression_feature', 'error', `The script cannot be read: ${error.message}.`, 'Correct the script in n8n and export the workflow again.', 1, true)];
   }
   const helpersIndex = memberIndex(tokens, 'this', 'helpers');
-  const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
+  const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not available: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
   const first = mode === 'all' ? tokens.findIndex((token, index) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, index)) || (token.text === 'item' && isMember(tokens, index) && (tokens[index - 2]?.text === '$input' || tokens[index - 2]?.text === ')'))) : -1;
-  const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', columnOf(text, tokens[first]))];
+  const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items but reads a single item, which is the first one.', 'Nothing to do if only one item arrives; otherwise let it run once for each item.', columnOf(text, tokens[first]))];
   return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...variablesIn(text, tokens), ...executionMissing(text, tokens), ...thisMissing(mode, text, tokens), ...modulesIn(text, tokens), ...moduleMembers(text, tokens), ...makesFunctions(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : contentReads(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 

@@ -41,7 +41,7 @@ def numbered(name: str = "Read") -> dict[str, Any]:
 async def output_items(shop: Shop, run: Run, name: str, output: int = 0) -> list[Mapping[str, Any]]:
     """Returns the items that a step's last execution passed on at an output."""
     values = await shop.read(partial(step_values.values, org=shop.owner.org, run=run.id))
-    [value] = [each_step_value for each_step_value in values if each_step_value.name == name]
+    [value] = [value for value in values if value.name == name]
     assert isinstance(value.output, dict)
     out = value.output["out"]
     return [item[0] for item in out[output]] if output < len(out) else []

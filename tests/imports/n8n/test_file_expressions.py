@@ -60,7 +60,7 @@ async def test_an_expression_that_reads_the_content_of_a_file_fails(expression: 
     parameters = {"assignments": {"assignments": [assignment]}}
     files = FilesInMemory()
     outputs = await items_of("set", 3.4, parameters, [await item_with(files)], files=files)
-    assert "content of a file is not there" in str(outputs)
+    assert "content of a file is not available" in str(outputs)
 
 
 async def test_an_item_without_files_has_an_empty_binary() -> None:
@@ -115,7 +115,7 @@ async def test_a_script_that_reads_the_content_of_a_file_fails(script: str) -> N
     """Fails instead of giving undefined, whatever name the script uses for the content."""
     files = FilesInMemory()
     outputs = await items_of("code", 2, {"jsCode": script}, [await item_with(files)], files=files)
-    assert "content of a file is not there" in str(outputs)
+    assert "content of a file is not available" in str(outputs)
 
 
 async def test_a_script_replaces_the_content_of_a_file() -> None:

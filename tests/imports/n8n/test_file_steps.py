@@ -117,8 +117,8 @@ async def test_a_file_has_a_name_and_a_type(operation: str, name: str, mime_type
 async def test_json_is_written_for_all_items_or_for_each() -> None:
     """Writes one list of all items, or one file for each item, indented with the option `format`."""
     assert await content_of(*ROWS, operation="toJson") == json.dumps(ROWS, separators=(",", ":")).encode()
-    each_content_of = await content_of(ROWS[1], operation="toJson", mode="each", options={"format": True})
-    assert each_content_of == b'{\n  "sku": "TEA-2",\n  "stock": 3\n}'
+    indented = await content_of(ROWS[1], operation="toJson", mode="each", options={"format": True})
+    assert indented == b'{\n  "sku": "TEA-2",\n  "stock": 3\n}'
 
 
 @pytest.mark.parametrize(

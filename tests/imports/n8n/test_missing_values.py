@@ -349,9 +349,7 @@ def test_an_account_replaces_a_removed_key_that_a_request_reads(
     assert [
         (finding.step, finding.level) for finding in read.findings if finding.code == "secret_removed"
     ] == [("Keys", FindingLevel.NOTE)]
-    assert [each_finding.step for each_finding in read.findings if each_finding.code == "credential"] == [
-        "Ask"
-    ]
+    assert [finding.step for finding in read.findings if finding.code == "credential"] == ["Ask"]
     [origin] = [step.origin for step in read.plan.steps if step.name == "Ask"]
     assert origin is not None
     assert origin.needs == "http_api"
@@ -499,7 +497,7 @@ def test_at_most_a_hundred_removed_secrets_are_traced() -> None:
             finding for finding in read_value(chain(*steps)).findings if finding.code == "secret_removed"
         ]
         assert len(findings) == count
-        assert {str(each_finding.level) for each_finding in findings} == levels
+        assert {str(finding.level) for finding in findings} == levels
     long = chain(*({**keys(apiKey=f"{SECRET}{number}"), "name": f"Keys {number}"} for number in range(999)))
     began = time.process_time()
     read_value(long)

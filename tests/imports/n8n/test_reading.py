@@ -47,7 +47,7 @@ def test_an_unknown_node_is_a_step_and_an_error() -> None:
     """
     read = read_value(chain(code("One", "return []"), node("Odd", "fluxCapacitor", 9, {"a": [1]})))
     assert [step.operation for step in read.plan.steps] == ["code", "unsupported"]
-    [finding] = [each_finding for each_finding in read.findings if each_finding.level == "error"]
+    [finding] = [finding for finding in read.findings if finding.level == "error"]
     assert (finding.step, finding.code) == ("Odd", "node_type")
 
 

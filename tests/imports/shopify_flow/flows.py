@@ -31,8 +31,8 @@ def task(number: Any, name: str, kind: str = "ACTION", /, **fields: Any) -> dict
 
 def began(name: str = "order_created", /, **fields: Any) -> dict[str, Any]:
     """Returns the trigger, which is step 1."""
-    whole = name if "::" in name else ADMIN + name
-    return task(1, whole, "TRIGGER", **fields)
+    task_type = name if "::" in name else ADMIN + name
+    return task(1, task_type, "TRIGGER", **fields)
 
 
 def condition(number: Any, text: Any) -> dict[str, Any]:

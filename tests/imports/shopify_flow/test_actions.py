@@ -122,13 +122,10 @@ async def test_all_actions_share_one_approval_and_are_made_once(flow_shop: FlowS
     assert len(changes) == len(steps)
     done = {change.proposal.parts[0].operation for change in changes}
     unused = {"variant.set_price", "refund.create", "redirect.create"}
-    whole = (".set_fields", ".set_tags")
-    assert done == {name for name in OPERATIONS if name not in unused and not name.endswith(whole)}
+    combined = (".set_fields", ".set_tags")
+    assert done == {name for name in OPERATIONS if name not in unused and not name.endswith(combined)}
     ended = await flow_shop.approved(run)
-    actual = {
-        each_change.name: (each_change.outcome, each_change.message)
-        for each_change in await flow_shop.shop.changes(run)
-    }
+    actual = {change.name: (change.outcome, change.message) for change in await flow_shop.shop.changes(run)}
     assert {outcome for outcome, _ in actual.values()} == {Outcome.APPLIED}, actual
     assert ended.status is RunStatus.SUCCEEDED, ended
     keys = Counter(entry["idempotency_key"] for entry in flow_shop.store.applied())

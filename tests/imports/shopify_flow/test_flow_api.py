@@ -189,8 +189,8 @@ async def test_half_a_surrogate_pair_is_refused_and_a_whole_one_stored(service: 
         for path, more in ((PATH, {"name": "Mine"}), (f"{PATH}/preview", {})):
             refused = await member.post(path, {"source": source, "content": content, **more})
             assert (refused.status, list(refused.errors)) == (422, ["content"]), refused.body
-    whole = text.replace("ODD", "\\ud83d\\ude00").replace("TAG", "\\\\ud83d\\\\ude00")
-    response = await member.post(PATH, {"source": "store_flow", "content": whole, "name": "Mine"})
+    whole_pairs = text.replace("ODD", "\\ud83d\\ude00").replace("TAG", "\\\\ud83d\\\\ude00")
+    response = await member.post(PATH, {"source": "store_flow", "content": whole_pairs, "name": "Mine"})
     assert response.status == 201, response.body
     assert response.data["import"]["plan"]["steps"][0]["name"] == "\U0001f600"
 
@@ -215,7 +215,7 @@ async def test_scripts_and_liquid_are_compiled_when_a_flow_is_stored(service: Se
     refused = await member.post(f"{PATH}/{flow_import['id']}/automations", {"name": "X", "schedule": MANUAL})
     assert (refused.status, list(refused.errors)) == (422, ["import_id"])
     fine = await store_import(member, CODED)
-    assert [each_issue for each_issue in fine["issues"] if each_issue["level"] == "error"] == []
+    assert [issue for issue in fine["issues"] if issue["level"] == "error"] == []
 
 
 async def test_no_secret_of_a_flow_is_stored(service: Service) -> None:
@@ -259,7 +259,7 @@ async def test_steps_without_a_counterpart_on_the_store_are_refused_at_set_up(se
         assert (refused.status, list(refused.errors)) == (422, ["integration_id"])
         assert words in refused.errors["integration_id"][0]
     answer = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": shopify})
-    assert [each_issue for each_issue in answer.data["issues"] if each_issue["level"] == "error"] == []
+    assert [issue for issue in answer.data["issues"] if issue["level"] == "error"] == []
     response = await member.post(
         f"{PATH}/{flow_import['id']}/automations", {**request_body, "integration_id": shopify}
     )

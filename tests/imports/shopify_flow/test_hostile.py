@@ -30,18 +30,21 @@ KEY = "shpat_0123456789abcdef0123456789abcdef"
 )
 def test_a_key_in_a_step_of_another_shape_is_removed_too(step: dict[str, Any]) -> None:
     """Removes the key wherever it is in a step, without failing. See docs/design/imports-n8n.md#safety."""
-    whole = read_value(flow(began(), {**http(2), **step}))
-    assert KEY not in json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
-    assert "secret_removed" in [finding.code for finding in whole.findings]
+    read_flow = read_value(flow(began(), {**http(2), **step}))
+    assert KEY not in json.dumps(read_flow.cleaned) + repr(read_flow.plan) + repr(read_flow.findings)
+    assert "secret_removed" in [finding.code for finding in read_flow.findings]
 
 
 def test_keys_outside_the_flow_are_removed_under_any_name() -> None:
     """Removes keys outside the flow, also under names with dots. See docs/design/imports-n8n.md#safety."""
-    whole = read_value(
+    read_flow = read_value(
         {**flow(began(), http(2)), "root.steps": {"a": {"password": KEY}, "9": {"token": KEY}}}
     )
-    assert KEY not in json.dumps(whole.cleaned)
-    assert [finding.step for finding in whole.findings if finding.code == "secret_removed"] == [None, None]
+    assert KEY not in json.dumps(read_flow.cleaned)
+    assert [finding.step for finding in read_flow.findings if finding.code == "secret_removed"] == [
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("depth", [150, 151, 900])
@@ -74,9 +77,9 @@ def test_a_step_named_like_an_object_does_not_hide_it() -> None:
     See docs/design/imports-shopify-flow.md#environment.
     """
     script = {**code(2, "{ order { name } }", "export default () => ({ a: 1 })"), "name": "Order"}
-    whole = read_value(flow(began(), script, condition(3, "(order.name == '#1')")))
-    assert [step.origin.alias for step in whole.plan.steps if step.origin] == ["runCode", None]
-    reading = with_reads(whole.plan, whole.plan.triggers[0].name).steps[0]
+    read_flow = read_value(flow(began(), script, condition(3, "(order.name == '#1')")))
+    assert [step.origin.alias for step in read_flow.plan.steps if step.origin] == ["runCode", None]
+    reading = with_reads(read_flow.plan, read_flow.plan.triggers[0].name).steps[0]
     assert reading.operation == "flow.object"
 
 
@@ -88,8 +91,8 @@ def test_two_steps_never_share_a_variable() -> None:
     script = "export default () => ({ a: 1 })"
     steps = [code(number, "{ order { name } }", script) for number in (2, 3, 4)]
     steps[0]["name"] = "Run code 1"
-    whole = read_value(flow(began(), *steps, http(5, body="{{ runCode1.a }}{{ runCode.a }}")))
-    names = [step.origin.alias for step in whole.plan.steps if step.origin]
+    read_flow = read_value(flow(began(), *steps, http(5, body="{{ runCode1.a }}{{ runCode.a }}")))
+    names = [step.origin.alias for step in read_flow.plan.steps if step.origin]
     assert len(set(names)) == len(names), names
 
 

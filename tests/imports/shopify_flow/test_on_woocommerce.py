@@ -68,7 +68,7 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(flow_shop
     assert [part.operation for part in change.proposal.parts] == ["product_tag.create", "product.set_tags"]
     ended = await flow_shop.approved(run)
     assert ended.status is RunStatus.SUCCEEDED, await shop.steps(ended)
-    assert [each_change.outcome for each_change in await shop.changes(ended)] == [Outcome.APPLIED]
+    assert [change.outcome for change in await shop.changes(ended)] == [Outcome.APPLIED]
     [product] = [item async for page in reader.read(PRODUCT, ById(str(first))) for item in page.items]
     assert "In Demand" in product.tags
     newest = FlowObjectsQuery("orders", ("orders.id", "orders.lineItems.product.id"), sort="ID desc", limit=1)

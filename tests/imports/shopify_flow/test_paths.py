@@ -133,8 +133,8 @@ def test_the_paths_of_all_steps_become_one_query_for_each_object() -> None:
     ]
     links = [(1, "output", 2), (2, "true", 3), (3, "loop_body", 4), (3, "after", 5), (5, "output", 6)]
     tier = patched("Customer", "tier", "custom", "tier")
-    whole = read_value(flow(*steps, links=links, patched_fields=[tier]))
-    assert roots_of(whole.plan) == {
+    read_flow = read_value(flow(*steps, links=links, patched_fields=[tier]))
+    assert roots_of(read_flow.plan) == {
         "order": (
             "order.customer.tier.value",
             "order.lineItems",
@@ -144,13 +144,15 @@ def test_the_paths_of_all_steps_become_one_query_for_each_object() -> None:
         ),
         "shop": ("shop.name",),
     }
-    order = whole.plan.variables[0]
+    order = read_flow.plan.variables[0]
     assert [(patch.type, patch.handle, patch.namespace, patch.key) for patch in order.patched] == [
         ("Customer", "tier", "custom", "tier")
     ]
     assert "tier: metafield(" in order.query
     output = [
-        (finding.level, finding.code) for finding in whole.findings if "order.lineItems" in finding.message
+        (finding.level, finding.code)
+        for finding in read_flow.findings
+        if "order.lineItems" in finding.message
     ]
     assert output == [(FindingLevel.WARNING, "parameter")]
 
@@ -268,18 +270,18 @@ def test_fetched_objects_have_the_fields_later_steps_read() -> None:
         http(6, body="{{ count }}"),
     ]
     links = [(1, "output", 2), (2, "output", 3), (3, "loop_body", 4), (3, "after", 5), (5, "output", 6)]
-    whole = read_value(flow(*steps, links=links))
-    assert roots_of(whole.plan) == {
+    read_flow = read_value(flow(*steps, links=links))
+    assert roots_of(read_flow.plan) == {
         "shop": ("shop.name",),
         "getOrderData": ("getOrderData", "getOrderData.customer.email"),
     }
-    fetch = whole.plan.step("Get order data")
+    fetch = read_flow.plan.step("Get order data")
     assert (fetch.config["object"], fetch.config["maximum"], fetch.config["sort"]) == (
         "orders",
         50,
         "CREATED_AT desc",
     )
-    assert (whole.plan.timezone, errors(flow(*steps, links=links))) == ("Europe/Berlin", [])
+    assert (read_flow.plan.timezone, errors(flow(*steps, links=links))) == ("Europe/Berlin", [])
     for limit, sort, refused in (
         ("100", "", False),
         ("101", "", True),

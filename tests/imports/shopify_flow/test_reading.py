@@ -78,11 +78,11 @@ def test_a_flow_with_a_wrong_checksum_is_read_with_a_warning(change: str) -> Non
         "object": value,
         "blank": text.replace(":", ": ", 1),
     }[change]
-    whole = read(content_of(sent))
-    assert [(finding.level, finding.code) for finding in whole.findings if finding.step is None] == [
+    read_flow = read(content_of(sent))
+    assert [(finding.level, finding.code) for finding in read_flow.findings if finding.step is None] == [
         (FindingLevel.WARNING, "checksum_mismatch")
     ]
-    assert [step.name for step in whole.plan.steps] == ["Send HTTP request"]
+    assert [step.name for step in read_flow.plan.steps] == ["Send HTTP request"]
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,13 @@ def test_steps_and_variables_are_named_as_in_shopify_flow() -> None:
     ]
     assert plan.steps[2].title == "Send HTTP request: Twice a day"
     steps = [{**steps[1], "name": "My own code"}, steps[2], http(4, body="{{ myOwnCode.a }} {{ runCode.b }}")]
-    whole = read_value(flow(began(), *steps))
-    assert [step.origin.alias for step in whole.plan.steps if step.origin] == [
+    read_flow = read_value(flow(began(), *steps))
+    assert [step.origin.alias for step in read_flow.plan.steps if step.origin] == [
         "myOwnCode",
         "runCode",
         "sendHttpRequest",
     ]
-    assert [finding.code for finding in whole.findings if finding.level is FindingLevel.ERROR] == []
+    assert [finding.code for finding in read_flow.findings if finding.level is FindingLevel.ERROR] == []
     assert plan.triggers[0].name == "Order created"
 
 
@@ -268,9 +268,9 @@ def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
     See docs/design/imports-shopify-flow.md#conditions.
     """
     value = "" if operator in UNARY else " 'x'"
-    each_condition = read_condition(f"(order.note {operator}{value})")
-    assert each_condition["operator"] == operator
-    assert _without_types(each_condition) == _without_types(
+    tree = read_condition(f"(order.note {operator}{value})")
+    assert tree["operator"] == operator
+    assert _without_types(tree) == _without_types(
         read_condition(json.dumps(compared("order.note", operator, "x")))
     )
     assert (
@@ -290,9 +290,9 @@ def test_a_condition_keeps_types_and_resolves_items_to_their_lists() -> None:
         "order.lineItems",
         "order.lineItems.product.tags",
     }
-    whole = compared("li.quantity", ">", "1", "Int")
-    whole["lhs"]["full_environment_path"] = "order.lineItems.quantity"
-    inner = read_condition(json.dumps(listed("ALL", "order.lineItems", "li", whole)))["holds"]
+    comparison = compared("li.quantity", ">", "1", "Int")
+    comparison["lhs"]["full_environment_path"] = "order.lineItems.quantity"
+    inner = read_condition(json.dumps(listed("ALL", "order.lineItems", "li", comparison)))["holds"]
     assert inner == {"path": "li.quantity", "operator": ">", "value": "1", "type": "Int"}
     assert read_condition("(a.b == c.d)") == {
         "path": "a.b",
@@ -336,7 +336,7 @@ def test_an_unreadable_condition_is_an_error(text: str) -> None:
         for finding in read_value(flow(began(), condition(2, text))).findings
         if finding.level is FindingLevel.ERROR
     ]
-    assert [(each_finding.step, each_finding.code) for each_finding in findings] == [
+    assert [(finding.step, finding.code) for finding in findings] == [
         ("Check if condition is met", "parameter")
     ]
 
@@ -407,10 +407,10 @@ def test_a_value_beside_the_object_is_read_from_the_object() -> None:
         condition(2, tree),
         http(3, body="{{ orderRiskLevel }} {{ order.name }}"),
     ]
-    whole = read_value(flow(*steps, links=[(1, "output", 2), (2, "true", 3)]))
-    assert [finding for finding in whole.findings if finding.level is FindingLevel.ERROR] == []
-    assert whole.plan.variables[0].paths == ("order.name", "order.riskLevel")
-    assert whole.plan.steps[0].config["condition"]["path"] == "order.riskLevel"  # type: ignore[call-overload, index]
+    read_flow = read_value(flow(*steps, links=[(1, "output", 2), (2, "true", 3)]))
+    assert [finding for finding in read_flow.findings if finding.level is FindingLevel.ERROR] == []
+    assert read_flow.plan.variables[0].paths == ("order.name", "order.riskLevel")
+    assert read_flow.plan.steps[0].config["condition"]["path"] == "order.riskLevel"  # type: ignore[call-overload, index]
     assert findings_of(flow(began(), condition(2, tree)), FindingLevel.ERROR) == [
         ("Check if condition is met", "parameter")
     ]
@@ -451,12 +451,12 @@ def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config:
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
-    whole = read_value(flow(began(), task(2, FLOW + "wait", "WAIT", **fields)))
-    errors = [finding.code for finding in whole.findings if finding.level is FindingLevel.ERROR]
+    read_flow = read_value(flow(began(), task(2, FLOW + "wait", "WAIT", **fields)))
+    errors = [finding.code for finding in read_flow.findings if finding.level is FindingLevel.ERROR]
     if config is None:
         assert errors == ["parameter"]
     else:
-        assert (errors, whole.plan.steps[0].config) == ([], config)
+        assert (errors, read_flow.plan.steps[0].config) == ([], config)
 
 
 def test_the_length_of_texts_is_limited() -> None:
@@ -484,14 +484,14 @@ def test_ids_of_one_store_are_pointed_out() -> None:
         http(3, body="at gid://shopify/Location/42 and gid://shopify/Location/43"),
         links=[(1, "output", 2), (2, "true", 3)],
     )
-    whole = read_value(value)
-    steps = [finding.step for finding in whole.findings if finding.code == "store_specific_value"]
+    read_flow = read_value(value)
+    steps = [finding.step for finding in read_flow.findings if finding.code == "store_specific_value"]
     assert steps.count("Send HTTP request") == 2
     assert "Check if condition is met" in steps
     assert all(
-        each_finding.level is FindingLevel.WARNING
-        for each_finding in whole.findings
-        if each_finding.code == "store_specific_value"
+        finding.level is FindingLevel.WARNING
+        for finding in read_flow.findings
+        if finding.code == "store_specific_value"
     )
 
 
@@ -517,12 +517,12 @@ def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
 
     See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows.
     """
-    whole = read_value(flow(began(), http(2, **fields)))
-    stored = json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
+    read_flow = read_value(flow(began(), http(2, **fields)))
+    stored = json.dumps(read_flow.cleaned) + repr(read_flow.plan) + repr(read_flow.findings)
     assert "s3cr3t" not in stored
     assert "shpat_0" not in stored
     assert ("Send HTTP request", "secret_removed") in [
-        (finding.step, finding.code) for finding in whole.findings
+        (finding.step, finding.code) for finding in read_flow.findings
     ]
 
 
@@ -532,9 +532,9 @@ def test_a_url_that_contains_a_secret_is_removed() -> None:
     See docs/design/imports-n8n.md#http-steps and docs/design/imports-n8n.md#safety.
     """
     address = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
-    whole = read_value(flow(began(), http(2, url=address)))
-    assert "abcdefghijkl" not in json.dumps(whole.cleaned) + repr(whole.plan)
-    assert [finding.code for finding in whole.findings if finding.level is FindingLevel.ERROR] == [
+    read_flow = read_value(flow(began(), http(2, url=address)))
+    assert "abcdefghijkl" not in json.dumps(read_flow.cleaned) + repr(read_flow.plan)
+    assert [finding.code for finding in read_flow.findings if finding.level is FindingLevel.ERROR] == [
         "credential"
     ]
 
@@ -544,8 +544,8 @@ def test_a_signature_without_its_key_is_an_error() -> None:
 
     See docs/design/imports-n8n.md#rules and docs/design/imports-n8n.md#safety.
     """
-    whole = read_value(flow(began(), http(2, body="{{ order.id | hmac_sha256: 'a key' }}")))
-    assert [finding.code for finding in whole.findings if finding.level is FindingLevel.ERROR] == [
+    read_flow = read_value(flow(began(), http(2, body="{{ order.id | hmac_sha256: 'a key' }}")))
+    assert [finding.code for finding in read_flow.findings if finding.level is FindingLevel.ERROR] == [
         "credential"
     ]
 
@@ -558,9 +558,9 @@ def test_liquid_headers_and_metafield_keys_stay() -> None:
         code(2, "{ order { name } }", "export default function main() { return {} }"),
         http(3, **fields),
     ]
-    whole = read_value(flow(*steps))
-    assert [finding for finding in whole.findings if finding.code == "secret_removed"] == []
-    assert whole.cleaned["root"]["steps"] == steps
+    read_flow = read_value(flow(*steps))
+    assert [finding for finding in read_flow.findings if finding.code == "secret_removed"] == []
+    assert read_flow.cleaned["root"]["steps"] == steps
 
 
 def test_an_internal_mail_is_sent_by_the_account_bound_to_it() -> None:
@@ -569,11 +569,11 @@ def test_an_internal_mail_is_sent_by_the_account_bound_to_it() -> None:
     See docs/design/imports-shopify-flow.md#tasks.
     """
     mail = task(2, FLOW + "send_email", address="a@b.example", subject=BOTH, message="x")
-    whole = read_value(flow(began(), mail))
-    [step] = whole.plan.steps
+    read_flow = read_value(flow(began(), mail))
+    [step] = read_flow.plan.steps
     assert step.origin is not None
     assert (step.kind, step.operation, step.origin.needs) == ("send", "mail.send", "teams")
-    assert [(finding.level, finding.code) for finding in whole.findings if finding.step == step.name] == [
+    assert [(finding.level, finding.code) for finding in read_flow.findings if finding.step == step.name] == [
         (FindingLevel.WARNING, "parameter"),
         (FindingLevel.WARNING, "credential"),
     ]

@@ -91,11 +91,11 @@ def test_a_rule_without_an_equal_cadence_names_the_nearest(rule: str) -> None:
     See docs/design/imports-n8n.md#triggers-and-schedules.
     """
     recurrence = [f"{NEW_YORK}\nRRULE:{rule}"]
-    whole = read_value(flow(began(FLOW + "scheduled_time", recurrence=recurrence), http(2)))
-    assert [(finding.step, finding.code) for finding in whole.findings][:1] == [
+    read_flow = read_value(flow(began(FLOW + "scheduled_time", recurrence=recurrence), http(2)))
+    assert [(finding.step, finding.code) for finding in read_flow.findings][:1] == [
         ("Scheduled time", "schedule_not_representable")
     ]
-    trigger = shown_trigger(whole.plan)
+    trigger = shown_trigger(read_flow.plan)
     assert trigger is not None
     assert (trigger["schedule"]["cadence"], trigger["timezone"]) == ("manual", "America/New_York")
 
@@ -140,9 +140,7 @@ def test_triggers_become_topics_with_findings_for_differences() -> None:
     }
     assert [finding.code for finding in exact.findings if finding.step == "Order paid"] == []
     wider = read_value(flow(began("product_status_updated"), condition(2, "(oldStatus == 'ACTIVE')")))
-    assert [
-        (each_finding.step, each_finding.code, each_finding.level) for each_finding in wider.findings
-    ] == [
+    assert [(finding.step, finding.code, finding.level) for finding in wider.findings] == [
         ("Product status updated", "foreign_trigger", "warning"),
         ("Check if condition is met", "parameter", "error"),
     ]

@@ -58,7 +58,7 @@ def test_objects_are_read_after_the_trigger_and_after_each_wait() -> None:
     read = [(variable.root, variable.paths, variable.patched) for variable in variables_of(reads[second])]
     assert read == [("draftOrder", ("draftOrder.gift",), PATCHED), ("shop", ("shop.name",), ())]
     variables = variables_of(plan.step("Get"))
-    assert [(each_variable.root, each_variable.paths) for each_variable in variables] == [
+    assert [(variable.root, variable.paths) for variable in variables] == [
         ("getOrderData", ("getOrderData.id",))
     ]
     assert plan.step("Get").config["own"] == 1

@@ -121,8 +121,8 @@ def script_of(source_type: str, parameters: object) -> Script:
     if source_type in ("function", "functionItem"):
         mode = ScriptMode.FUNCTION if source_type == "function" else ScriptMode.FUNCTION_ITEM
         return Script(str(config.get("functionCode", _EXAMPLES[mode])), mode)
-    each_item = config.get("mode", "runOnceForAllItems") == "runOnceForEachItem"
-    mode = ScriptMode.PER_ITEM if each_item else ScriptMode.ALL
+    runs_for_each_item = config.get("mode", "runOnceForAllItems") == "runOnceForEachItem"
+    mode = ScriptMode.PER_ITEM if runs_for_each_item else ScriptMode.ALL
     return Script(str(config.get("jsCode", _EXAMPLES[mode])), mode)
 
 
