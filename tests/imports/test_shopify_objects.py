@@ -15,7 +15,7 @@ from steward.model.run import Run, RunStatus
 from steward.model.trigger import TriggerKind
 from tests.fake_clock import FakeClock
 from tests.imports.exports import automated, chain, code, connections_of, node
-from tests.imports.shopify_flow.flow_shop import FlowShop, open_flow_shop
+from tests.imports.shopify_flow.flow_service import FlowShop, open_flow_shop
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

@@ -10,7 +10,7 @@ from steward.model.change import Outcome
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
 from tests.imports.exports import automated, chain, node
-from tests.imports.shopify_flow.flow_shop import open_flow_shop
+from tests.imports.shopify_flow.flow_service import open_flow_shop
 from tests.runs.shop import Shop
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -33,7 +33,7 @@ const deduped = (problems) => {
 /** Returns the problems of a chunk. */
 const checkChunk = (code) => {
   const chunk = compiled(code);
-  if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Correct the expression in n8n and export the workflow again.', 1, chunk.syntax)];
+  if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Correct the expression in n8n and export again.', 1, chunk.syntax)];
   const tokens = tokensOf(code);
   return deduped([...absentIn(code, tokens, ABSENT), ...variablesIn(code, tokens), ...executionMissing(code, tokens), ...contentReads(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...unknownCalls(code, tokens), ...localesIn(code, tokens)]);
 };
@@ -124,7 +124,7 @@ const checkScript = (mode, text) => {
     else new (awaits(tokens) ? AsyncFunction : RealFunction)(`${text}\n`);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    return [problemOf('expression_feature', 'error', `The script cannot be read: ${error.message}.`, 'Correct the script in n8n and export the workflow again.', 1, true)];
+    return [problemOf('expression_feature', 'error', `The script cannot be read: ${error.message}.`, 'Correct the script in n8n and export again.', 1, true)];
   }
   const helpersIndex = memberIndex(tokens, 'this', 'helpers');
   const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not available: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];

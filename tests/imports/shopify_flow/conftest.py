@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fake_clock import FakeClock
-from tests.imports.shopify_flow.flow_shop import FlowShop, open_flow_shop
+from tests.imports.shopify_flow.flow_service import FlowShop, open_flow_shop
 
 
 @pytest.fixture

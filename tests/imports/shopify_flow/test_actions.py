@@ -15,7 +15,7 @@ from steward.steps.shopify_flow.types import FLOW_TYPES
 from tests.connectors.shopify.every_operation import OPERATIONS
 from tests.fakes.shopify.goods import Row
 from tests.fakes.shopify.store import ShopifyFake
-from tests.imports.shopify_flow.flow_shop import FlowShop
+from tests.imports.shopify_flow.flow_service import FlowShop
 from tests.imports.shopify_flow.flows import ADMIN, began, flow, task
 
 REQUEST = ADMIN + "admin_api_operation"

@@ -13,7 +13,7 @@ import pytest
 from steward.imports.shopify_flow.read import read_value
 from steward.model.run import RunStatus
 from steward.steps.shopify_flow.hydrate import with_reads
-from tests.imports.shopify_flow.flow_shop import FlowShop
+from tests.imports.shopify_flow.flow_service import FlowShop
 from tests.imports.shopify_flow.flows import ADMIN, began, code, condition, flow, http, task
 
 KEY = "shpat_0123456789abcdef0123456789abcdef"

@@ -11,7 +11,7 @@ from steward.model import plan_json
 from steward.model.change import Outcome
 from steward.model.plan import Plan
 from steward.model.run import RunStatus
-from tests.imports.shopify_flow.flow_shop import FlowShop
+from tests.imports.shopify_flow.flow_service import FlowShop
 from tests.imports.shopify_flow.flows import ADMIN, began, condition, flow, foreach, task
 from tests.runs.shop import connect_all
 from tests.service import Service

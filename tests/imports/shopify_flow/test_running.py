@@ -14,7 +14,7 @@ import pytest
 from steward.model.change import Outcome
 from steward.model.run import TERMINAL, Run, RunStatus
 from tests.crash.killing import ROUNDS, Killer, ProcessKilled, bury, watching
-from tests.imports.shopify_flow.flow_shop import FlowShop
+from tests.imports.shopify_flow.flow_service import FlowShop
 from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, code, condition, flow, foreach, http, task
 
 SCRIPT = "export default function main(input) { return { big: input.order.lineItems.length > 2 }; }"

@@ -6,7 +6,7 @@ from typing import Any
 from steward.model.change import Outcome
 from steward.model.run import Run, RunStatus
 from tests.fakes.shopify.goods import Row
-from tests.imports.shopify_flow.flow_shop import FlowShop
+from tests.imports.shopify_flow.flow_service import FlowShop
 from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, code, condition, flow, foreach, task
 
 ORDER_ID = {"value": "{{ order.id }}", "default_value": "order.id"}
