@@ -15,7 +15,8 @@ PROMTOOL := .cache/promtool/promtool
 CARDS := .cache/cards/schema-1.4.json
 # Wheels only, each with its hash: nothing is built or run that the pins do not name.
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
-# The same into an environment of its own, which has no pip; most of it is never imported, nor compiled before it is.
+# The same into an environment of its own, which has no pip. As with what tests and checks need, most of it is never
+# imported: it is compiled when it is.
 INSTALL_INTO = $(PY) -m venv --without-pip $(1) && $(PY) -m pip --python $(1)/bin/python install --quiet \
 	--disable-pip-version-check --only-binary :all: --require-hashes --no-compile
 PYTEST := $(PY) -m pytest
@@ -60,13 +61,15 @@ demo: $(WEB) $(READABLE) ## the service beside fake platforms, with sample data 
 serve: $(WEB) $(READABLE) ## the service with the settings of the environment (docs/settings.md after make docs)
 	@exec $(PY) -m steward serve $(ARGS)
 
-# npm fetches while pip does; then one half checks Python and installs, and the other builds and checks for Node and
-# fetches by apt, which locks. Each half begins when all that it shares with the other is made. Three processes test on
-# two cores: tests of processes wait for most of their time, for kills, leases and ports.
+# Two halves at a time, one a core: each begins when all that it shares with the other is made, and only the second
+# fetches by apt, which locks. Three processes test on two cores: tests of processes wait for most of their time, for
+# kills, leases and ports.
 test: $(SCRIPTS) ## all checks and all tests, on SQLite and PostgreSQL
-	@$(MAKE) --silent $(NODE) & fetching=$$!; $(MAKE) --silent $(DEV) $(CLIENT) $(READABLE) && wait $$fetching
-	@$(MAKE) --silent check $(GENERATORS) $(SITE) & checking=$$!; $(MAKE) --silent $(CLIENT_TS) postgres browser \
-		shopify-schema cards-schema promtool web-check; prepared=$$?; wait $$checking && exit $$prepared
+	@$(MAKE) --silent $(NODE) & fetching=$$!; $(MAKE) --silent $(RUN) $(READABLE) && wait $$fetching
+	@$(MAKE) --silent $(DEV) & installing=$$!; $(MAKE) --silent $(CLIENT_TS) $(WEB) browser promtool; \
+		prepared=$$?; wait $$installing && exit $$prepared
+	@$(MAKE) --silent check $(GENERATORS) $(SITE) & checking=$$!; $(MAKE) --silent postgres shopify-schema cards-schema \
+		web-check; prepared=$$?; wait $$checking && exit $$prepared
 	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 3 --dist worksteal -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED) $(ARGS)
 
 check: $(DEV) $(CLIENT) ## lint, format, types, import order
@@ -331,7 +334,7 @@ $(SCRIPTS): steward/sandbox/package.json steward/sandbox/package-lock.json
 
 $(DEV): $(RUN) requirements-dev.txt requirements-traces.txt
 	@echo "Installing what tests and checks need"
-	@$(INSTALL) -r requirements-dev.txt -r requirements-traces.txt
+	@$(INSTALL) --no-compile -r requirements-dev.txt -r requirements-traces.txt
 	@touch $@
 
 # Node is needed to build the web app, and for nothing else.
