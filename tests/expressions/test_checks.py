@@ -254,7 +254,7 @@ async def test_nested_calls_are_followed_in_time(evaluator: Evaluator) -> None:
         checked = await evaluator.check(CheckRequest(scripts=[Script(script, ScriptMode.ALL)]))
         seconds.append(time.perf_counter() - began)
         assert checked.scripts == ((),)
-    assert seconds[1] < 2 * seconds[0] + 1
+    assert seconds[1] < 3 * seconds[0] + 3  # squared: ten times as long
 
 
 async def test_unavailable_names_are_found_in_time(evaluator: Evaluator) -> None:
@@ -264,7 +264,7 @@ async def test_unavailable_names_are_found_in_time(evaluator: Evaluator) -> None
         began = time.perf_counter()
         await evaluator.check(CheckRequest(scripts=[Script(f"{name};" * 12_000, ScriptMode.ALL)]))
         seconds.append(time.perf_counter() - began)
-    assert max(seconds[1:]) < 2 * seconds[0] + 1
+    assert max(seconds[1:]) < 3 * seconds[0] + 3  # squared: ten times as long
 
 
 async def test_a_field_called_binary_is_not_a_file(evaluator: Evaluator) -> None:
