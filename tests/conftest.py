@@ -167,7 +167,7 @@ def session_loop() -> Iterator[SessionLoop]:
 
 @pytest.fixture(scope="session")
 def anyio_backend(session_loop: SessionLoop) -> tuple[str, dict[str, object]]:
-    """Async tests run on asyncio, as the service does."""
+    """Async tests run on asyncio with uvloop, as the service does."""
     return "asyncio", {"loop_factory": lambda: session_loop}
 
 
@@ -214,7 +214,6 @@ def clones(pytestconfig: pytest.Config, session_folder: Path) -> Iterator[Clones
 def warm_databases(clones: Clones, session_loop: SessionLoop) -> Iterator[WarmDatabases]:
     """The PostgreSQL databases that tests of this process use one after the other."""
     databases = WarmDatabases(clones, session_loop)
-    session_loop.shared_sockets = databases.sockets
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr(asyncpg, "connect", databases.connect)
         yield databases

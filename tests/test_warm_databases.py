@@ -244,6 +244,18 @@ def test_the_loop_forgets_what_a_test_left_in_it() -> None:
     assert [timer.cancelled() for timer in timers] == [True, True]
 
 
+def test_a_server_that_a_test_left_open_is_closed_and_reported() -> None:
+    """The warning fails the test."""
+    loop = SessionLoop()
+    with (
+        pytest.warns(ResourceWarning, match="unclosed servers"),
+        asyncio.Runner(loop_factory=lambda: loop) as runner,
+    ):
+        server = runner.run(asyncio.start_server(lambda *_: None, "127.0.0.1", 0))
+    assert not server.is_serving()
+    loop.end()
+
+
 async def _leave_something(events: list[str], receiver: socket.socket) -> asyncio.TimerHandle:
     begun = asyncio.Event()
 

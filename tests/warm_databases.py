@@ -175,16 +175,6 @@ class WarmDatabases:
         """Ends the use of a database; it is put back to its beginning when the next test asks for it."""
         self._by_url[url].is_in_use = False
 
-    def sockets(self) -> list[int]:
-        """Returns the sockets of the connections that no engine has."""
-        connections: list[Any] = [
-            connection
-            for database in self._by_url.values()
-            for connection in database.idle_connections()
-            if not connection.is_closed()
-        ]
-        return [connection._transport.get_extra_info("socket").fileno() for connection in connections]
-
     def close(self) -> None:
         """Throws all databases away."""
         for database in list(self._by_url.values()):
