@@ -40,7 +40,8 @@ _CATALOGS = """
     pg_statistic pg_statistic_ext
 """.split()  # noqa: SIM905 - a list of twenty strings reads worse
 _CATALOG_STATE = "SELECT " + ", ".join(
-    f"(SELECT (count(*), max(xmin::text::bigint))::text FROM {catalog})" for catalog in _CATALOGS
+    f"(SELECT (count(*), count(*) FILTER (WHERE age(xmin) < age($1::xid)))::text FROM {catalog})"
+    for catalog in _CATALOGS
 )
 _OTHER_SESSIONS = """
 SELECT count(*) FROM pg_stat_activity
@@ -119,6 +120,7 @@ class WarmDatabase:
     owner: Any  # a connection of the superuser, which checks and empties
     delete: str
     restore: str
+    prepared_by: int  # the transaction after which no row of a catalog has changed
     catalog_state: tuple[str, ...]
     shelves: dict[Any, list[SharedConnection]] = field(default_factory=lambda: defaultdict(list))
     deleted_rows: int = 0
@@ -209,8 +211,9 @@ async def _prepare(url: str, template: str, connect: Any) -> WarmDatabase:
         for schema, name, last, start in await owner.fetch(_SEQUENCES)
     ]
     restore = f"{'WITH ' if inserts else ''}{', '.join(inserts)} SELECT {', '.join(values)}"
-    state = tuple(await owner.fetchrow(_CATALOG_STATE))
-    return WarmDatabase(url, template, owner, f"WITH {deletes} SELECT {count}", restore, state)
+    prepared_by = await owner.fetchval("SELECT pg_current_xact_id()::xid")
+    state = tuple(await owner.fetchrow(_CATALOG_STATE, prepared_by))
+    return WarmDatabase(url, template, owner, f"WITH {deletes} SELECT {count}", restore, prepared_by, state)
 
 
 async def _reset(database: WarmDatabase) -> bool:
@@ -223,7 +226,7 @@ async def _reset(database: WarmDatabase) -> bool:
     ]
     if await owner.fetchval(_OTHER_SESSIONS, pids):
         return False
-    if tuple(await owner.fetchrow(_CATALOG_STATE)) != database.catalog_state:
+    if tuple(await owner.fetchrow(_CATALOG_STATE, database.prepared_by)) != database.catalog_state:
         return False
     async with owner.transaction():
         database.deleted_rows += await owner.fetchval(database.delete)
