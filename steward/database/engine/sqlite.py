@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
@@ -92,7 +93,7 @@ class _Writer:
         # Keeps the statement journal of a large INSERT in memory. A migration has its own connection and
         # sorts on disk.
         self._connection.execute("PRAGMA temp_store = MEMORY")
-        self._checkpointer = LogCheckpointer(connect(path))
+        self._checkpointer = LogCheckpointer(partial(connect, path))
         self._jobs: deque[_Job] = deque()
         self._put_bytes = 0  # one counter per thread; the difference is the number of waiting jobs
         self._removed_bytes = 0

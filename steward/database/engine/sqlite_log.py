@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 import threading
+from collections.abc import Callable
 
 # Rows written between two checkpoints; each row adds about one page to the log.
 ROWS = 4_000
@@ -14,9 +15,10 @@ LONGEST_PAGES = 12_000
 class LogCheckpointer:
     """The checkpointing thread. The log is durable without it; if it fails, the writer checkpoints."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Starts the thread, which owns `connection` until `close` closes it."""
-        self._connection = connection
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        """Starts the thread, which opens a connection by `connect` at its first checkpoint."""
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
         self._wake = threading.Semaphore(0)
         self._rows_at_checkpoint = 0
         self._closed = False
@@ -34,7 +36,8 @@ class LogCheckpointer:
         self._closed = True
         self._wake.release(2)
         self._thread.join()
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def _loop(self) -> None:
         wakeups_needed = 1
@@ -55,6 +58,8 @@ class LogCheckpointer:
         """Checkpoints the log and returns its length in pages; LONGEST_PAGES when it failed."""
         # The disk is full or failing; the writer meets the same error and reports it.
         with contextlib.suppress(sqlite3.Error):
+            if self._connection is None:
+                self._connection = self._connect()
             _, pages, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             return int(pages)
         return LONGEST_PAGES
