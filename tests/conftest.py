@@ -21,13 +21,16 @@ from steward.database.engine.base import Engine
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import SqliteEngine
+from steward.model.account import Actor
+from tests.authz.two_organizations import RowsOfTwo
 from tests.databases import (
     MIGRATED,
     WITH_CAST,
+    WITH_SHOP,
+    WITH_TWO,
     Clones,
-    copy_migrated_sqlite,
-    copy_sqlite_with_cast,
-    load_cast,
+    copy_sqlite,
+    load_rows,
     make_templates,
 )
 from tests.event_loop import SessionLoop
@@ -79,6 +82,9 @@ _WARM = tuple(
         "services",
     )
 )
+
+# The database that a test with this fixture begins with.
+_TEMPLATES = {"cast": WITH_CAST, "owner_of_shop": WITH_SHOP, "rows_of_two": WITH_TWO}
 
 _SESSION = pytest.StashKey[dict[str, str]]()
 _SKIPPED = "SKIPPED LOUDLY"
@@ -220,17 +226,23 @@ def warm_databases(clones: Clones, session_loop: SessionLoop) -> Iterator[WarmDa
     databases.close()
 
 
+def _template(request: pytest.FixtureRequest) -> str:
+    """The database that this test's is a copy of."""
+    names = [name for name in _TEMPLATES if name in request.fixturenames]
+    assert len(names) < 2, f"a database holds the rows of one of {names}"
+    return _TEMPLATES[names[0]] if names else MIGRATED
+
+
 @pytest.fixture
 def sqlite_url(request: pytest.FixtureRequest, session_folder: Path, tmp_path: Path) -> str:
     """A fresh migrated SQLite database; for what SQLite alone has."""
-    copy = copy_sqlite_with_cast if "cast" in request.fixturenames else copy_migrated_sqlite
-    return copy(session_folder, tmp_path / "steward.db")
+    return copy_sqlite(session_folder, tmp_path / "steward.db", _template(request))
 
 
 @pytest.fixture
 def postgresql_url(request: pytest.FixtureRequest, clones: Clones) -> Iterator[str]:
     """A fresh migrated PostgreSQL database; for what PostgreSQL alone has."""
-    url = clones.clone(WITH_CAST if "cast" in request.fixturenames else MIGRATED)
+    url = clones.clone(_template(request))
     yield url
     clones.drop_meanwhile(url)
 
@@ -238,7 +250,7 @@ def postgresql_url(request: pytest.FixtureRequest, clones: Clones) -> Iterator[s
 @pytest.fixture
 def warm_postgresql_url(request: pytest.FixtureRequest, warm_databases: WarmDatabases) -> Iterator[str]:
     """A migrated PostgreSQL database as at first, with connections that earlier tests have used."""
-    url = warm_databases.lend(WITH_CAST if "cast" in request.fixturenames else MIGRATED)
+    url = warm_databases.lend(_template(request))
     yield url
     warm_databases.give_back(url)
 
@@ -258,9 +270,30 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def cast(database_url: str, session_folder: Path) -> Cast:
+def cast(request: pytest.FixtureRequest, session_folder: Path) -> Cast:
     """The cast, which the database of a test that asks for it holds from the beginning."""
-    return load_cast(session_folder, "sqlite" if is_sqlite(database_url) else "postgresql")
+    return load_rows(session_folder, WITH_CAST, _url(request), Cast)
+
+
+@pytest.fixture
+def owner_of_shop(request: pytest.FixtureRequest, session_folder: Path) -> Actor:
+    """The owner of a connected organization that the database of a test with this fixture holds already."""
+    return load_rows(session_folder, WITH_SHOP, _url(request), Actor)
+
+
+@pytest.fixture
+def rows_of_two(request: pytest.FixtureRequest, session_folder: Path) -> RowsOfTwo:
+    """Two furnished organizations, which the database of a test that asks for them holds already."""
+    return load_rows(session_folder, WITH_TWO, _url(request), RowsOfTwo)
+
+
+def _url(request: pytest.FixtureRequest) -> str:
+    """The database of this test."""
+    names = [
+        name for name in ("database_url", "sqlite_url", "postgresql_url") if name in request.fixturenames
+    ]
+    url: str = request.getfixturevalue(names[0])
+    return url
 
 
 @pytest.fixture

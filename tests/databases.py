@@ -2,27 +2,31 @@
 
 import asyncio
 import shutil
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import asyncpg
 import msgspec
 
 from steward.database.engine.base import Engine
-from steward.database.engine.migrate import migrate
+from steward.database.engine.migrate import is_sqlite, migrate, sqlite_path
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import SqliteEngine
+from tests.authz.two_organizations import create_two
 from tests.fake_clock import START, FakeClock
 from tests.postgres_server import Server, locked
-from tests.service import Cast, create_cast
+from tests.runs.shop import create_shop
+from tests.service import create_cast
 
 T = TypeVar("T")
 MIGRATED = "steward_migrated"
 WITH_CAST = "steward_with_cast"
+WITH_SHOP = "steward_with_shop"
+WITH_TWO = "steward_with_two"
 # As where `migrate` may not grant pg_read_all_stats: in one database, as a grant is of the whole server.
 HIDE_SESSIONS = (
     "ALTER FUNCTION queue_open_transactions() OWNER TO steward_app;"
@@ -31,7 +35,7 @@ HIDE_SESSIONS = (
 
 
 def make_templates(server: Server, session: Path) -> None:
-    """Makes the databases that PostgreSQL tests start from, without and with the cast; once a session."""
+    """Makes the databases that PostgreSQL tests start from, migrated alone and with rows; once a session."""
     asyncio.run(_make_templates(server, session))
 
 
@@ -39,22 +43,45 @@ async def _make_templates(server: Server, session: Path) -> None:
     maintenance: Any = await asyncpg.connect(server.url("postgres"))
     await maintenance.execute(f"CREATE DATABASE {MIGRATED}")
     await migrate(server.url(MIGRATED), START)
-    await maintenance.execute(f"CREATE DATABASE {WITH_CAST} TEMPLATE {MIGRATED}")
+    for template in _FILLS:
+        await maintenance.execute(f"CREATE DATABASE {template} TEMPLATE {MIGRATED}")
+        await _fill(server.url(template), template, session)
     await maintenance.close()
-    await _fill(
-        await PostgresEngine.open(server.url(WITH_CAST), size=2, clock=FakeClock(), test=True), session
-    )
 
 
-async def _fill(engine: Engine, session: Path) -> None:
-    """Creates the cast and closes the engine."""
-    (session / f"{engine.dialect}.cast").write_bytes(msgspec.json.encode(await create_cast(engine)))
+async def _fill(url: str, template: str, session: Path) -> None:
+    """Creates the rows of this template and writes down what tests are told of them."""
+    rows = await _FILLS[template](url)
+    _told(session, template, url).write_bytes(msgspec.json.encode(rows))
+
+
+def _told(session: Path, template: str, url: str) -> Path:
+    return session / f"{'sqlite' if is_sqlite(url) else 'postgresql'}.{template}.json"
+
+
+async def _engine(url: str) -> Engine:
+    if is_sqlite(url):
+        return SqliteEngine(sqlite_path(url), clock=FakeClock())
+    return await PostgresEngine.open(url, size=2, clock=FakeClock(), test=True)
+
+
+async def _fill_by_engine(url: str, create: Callable[[Engine], Awaitable[object]]) -> object:
+    engine = await _engine(url)
+    rows = await create(engine)
     await engine.close()
+    return rows
 
 
-def load_cast(session: Path, dialect: str) -> Cast:
-    """Returns the cast of the databases of this engine that were copied with it."""
-    return msgspec.json.decode((session / f"{dialect}.cast").read_bytes(), type=Cast)
+_FILLS: Final[Mapping[str, Callable[[str], Awaitable[object]]]] = {
+    WITH_CAST: lambda url: _fill_by_engine(url, create_cast),
+    WITH_SHOP: create_shop,
+    WITH_TWO: lambda url: _fill_by_engine(url, create_two),
+}
+
+
+def load_rows(session: Path, template: str, url: str, kind: type[T]) -> T:
+    """Returns what tests are told of the rows in the database at `url`, a copy of this template."""
+    return msgspec.json.decode(_told(session, template, url).read_bytes(), type=kind)
 
 
 def copy_migrated_sqlite(session: Path, target: Path) -> str:
@@ -69,21 +96,18 @@ def copy_migrated_sqlite(session: Path, target: Path) -> str:
     return f"sqlite:///{target}"
 
 
-def copy_sqlite_with_cast(session: Path, target: Path) -> str:
-    """A fresh SQLite database with the cast at `target`; the first caller of a session creates the cast."""
-    original = session / "with-cast.db"
-    with locked(session / "cast.lock"):
+def copy_sqlite(session: Path, target: Path, template: str) -> str:
+    """A fresh SQLite database like this template at `target`; its first caller of a session fills it."""
+    if template == MIGRATED:
+        return copy_migrated_sqlite(session, target)
+    original = session / f"{template}.db"
+    with locked(session / f"{template}.lock"):
         if not original.exists():
-            unfinished = session / "unfinished-with-cast.db"
-            copy_migrated_sqlite(session, unfinished)
-            asyncio.run(_fill_sqlite(unfinished, session))
+            unfinished = session / f"unfinished-{template}.db"
+            asyncio.run(_fill(copy_migrated_sqlite(session, unfinished), template, session))
             unfinished.rename(original)
     shutil.copyfile(original, target)
     return f"sqlite:///{target}"
-
-
-async def _fill_sqlite(path: Path, session: Path) -> None:
-    await _fill(SqliteEngine(path, clock=FakeClock()), session)
 
 
 class Clones:

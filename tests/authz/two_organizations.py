@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -46,7 +46,7 @@ from tests.automations.world import REPORT
 from tests.connectors.options import connector_options
 from tests.fake_clock import FakeClock
 from tests.people import Caller
-from tests.service import BASE_URL, MASTERS, Service, make_service
+from tests.service import BASE_URL, MASTERS, Cast, Service, make_service
 
 PREFIX = "/v1/automations"
 OUTSIDE = "127.0.0.1:18411"
@@ -114,17 +114,44 @@ class TwoOrganizations:
         return [word for word in self.theirs_alone if word in text]
 
 
-async def make_two(engine: Engine, clock: FakeClock) -> TwoOrganizations:
-    """Opens the service with both organizations set up alike and limits that no test here reaches."""
+@dataclass(frozen=True)
+class RowsOfTwo:
+    """Both organizations and their members, as they stand in a database, and how late it is there."""
+
+    cast: Cast
+    ours: OrganizationIds
+    theirs: OrganizationIds
+    now: datetime
+
+
+async def create_two(engine: Engine) -> RowsOfTwo:
+    """Sets both organizations up in a database that tests are given copies of."""
+    two = await make_two(engine, FakeClock())
+    service = two.service
+    await service.close()
+    cast = Cast(service.members, service.own, service.other)
+    return RowsOfTwo(cast, two.ours, two.theirs, service.clock.now())
+
+
+async def make_two(engine: Engine, clock: FakeClock, rows: RowsOfTwo | None = None) -> TwoOrganizations:
+    """Opens the service with both organizations set up alike and limits that no test here reaches.
+
+    With `rows`, the database was copied with them.
+    """
     use_packaged_zones()
     outside = create(1, f"http://{OUTSIDE}", clock.now)
     outside.state.google.books["sheet-prices"].tabs.append(FakeTab(1, "Second"))
     context = _context(outside, clock)
     channels = route_channels(engine, clock, context["vault"], web_origin=BASE_URL)
-    service = await make_service(engine, clock, channels=channels, **context)
+    cast = None if rows is None else rows.cast
+    service = await make_service(engine, clock, cast=cast, channels=channels, **context)
     service.restart(limit_person=MANY, limit_organization=MANY, limit_web=MANY, limit_login=MANY)
-    ours = await _furnish(service, outside, "owner", "ours")
-    theirs = await _furnish(service, outside, "stranger", "theirs")
+    if rows is None:
+        ours = await _furnish(service, outside, "owner", "ours")
+        theirs = await _furnish(service, outside, "stranger", "theirs")
+    else:
+        ours, theirs = rows.ours, rows.theirs
+        clock.tick((rows.now - clock.now()).total_seconds())
     ulids = [
         theirs.automation_id,
         theirs.run_id,

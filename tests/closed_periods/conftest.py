@@ -7,17 +7,19 @@ from pathlib import Path
 import pytest
 
 from steward.database.engine.base import Engine
+from steward.model.account import Actor
 from tests.automations.world import World, make_world
 from tests.closed_periods.edit_periods import PeriodEditor
 from tests.fake_clock import FakeClock
-from tests.runs.shop import Shop, connect_all, open_shop
+from tests.runs.shop import Shop, open_shop
 
 
 @pytest.fixture
-async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+async def shop(
+    database_url: str, clock: FakeClock, tmp_path: Path, owner_of_shop: Actor
+) -> AsyncIterator[Shop]:
     """Provides a service beside the fake shop."""
-    opened = await open_shop(database_url, clock, tmp_path)
-    await connect_all(opened)
+    opened = await open_shop(database_url, clock, tmp_path, owner=owner_of_shop)
     yield opened
     await opened.service.close()
 

@@ -1,6 +1,8 @@
 """Runs a whole service in process against the fake platforms: connect, set up, run, approve, inspect."""
 
 import asyncio
+import base64
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -36,13 +38,14 @@ from steward.runs.approval import ApproveCommand, DecidedApproval, RejectCommand
 from steward.runs.claimed_run import ClaimedRun
 from steward.runs.start import RunNow, StartedRun
 from steward.worker import Worker
-from tests.fake_clock import FakeClock
+from tests.fake_clock import START, FakeClock
 from tests.shared_sandbox import shared_sandbox
 
 T = TypeVar("T")
 
 HOST = "127.0.0.1:18401"
 BY_HAND = {"cadence": "manual"}
+_MASTER_KEYS = f"test:{base64.b64encode(bytes(range(32))).decode()}"
 
 
 @dataclass
@@ -348,19 +351,31 @@ class Shop:
         return [entry for entry in self.writes() if entry["applied"]]
 
 
+async def create_shop(database_url: str) -> Actor:
+    """Creates and connects the organization of a database that tests get copies of; returns its owner."""
+    clock = FakeClock()
+    with tempfile.TemporaryDirectory() as folder:
+        shop = await open_shop(database_url, clock, Path(folder))
+        await connect_all(shop)
+        await shop.service.close()
+    assert clock.now() == START
+    return shop.owner
+
+
 async def open_shop(
     database_url: str,
     clock: FakeClock,
     folder: Path,
     *,
+    owner: Actor | None = None,
     serve: bool = False,
     around: Callable[[FakePlatforms], None] | None = None,
     **settings: str,
 ) -> Shop:
     """Builds the service with an organization and its owner; nothing is connected yet.
 
-    `serve` makes the process hold the database file. `around` may change the fake platforms before the
-    service is built.
+    With `owner`, whose organization the database was copied with, all is connected. `serve` makes the
+    process hold the database file. `around` may change the fake platforms before the service is built.
     """
     world = create(1, f"http://{HOST}", clock.now, sleep=clock.sleep)
     if around is not None:
@@ -370,6 +385,7 @@ async def open_shop(
         "STEWARD_ENV": "test",
         "STEWARD_DATABASE_URL": database_url,
         "STEWARD_DATA_DIR": str(folder),
+        "STEWARD_MASTER_KEYS": _MASTER_KEYS,
         "STEWARD_ALLOW_PRIVATE_HOSTS": HOST,
         "STEWARD_TEAMS_HOSTS": HOST,
         "STEWARD_GOOGLE_SHEETS_URL": sandbox["spreadsheet"]["sheets_url"],
@@ -379,7 +395,11 @@ async def open_shop(
         **settings,
     }
     service = await _build_service(environ, clock, world, serve=serve)
-
+    if owner is not None:
+        shop = Shop(service, clock, world, owner, environ)
+        listed = await shop.read(partial(connections.find, org=owner.org))
+        shop.connections = {connection.kind: connection for connection in listed}
+        return shop
     owner = await service.engine.write(clock.now(), partial(_insert_organization, name="test"))
     return Shop(service, clock, world, owner, environ)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from steward.model.account import Actor
 from tests.fake_clock import FakeClock
 from tests.templates.sales import Market
 from tests.templates.sample_products import PLATFORMS, PlatformStore
@@ -12,9 +13,11 @@ from tests.templates.two_platforms import ConnectedService, open_both
 
 
 @pytest.fixture
-async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[ConnectedService]:
+async def both(
+    sqlite_url: str, clock: FakeClock, tmp_path: Path, owner_of_shop: Actor
+) -> AsyncIterator[ConnectedService]:
     """Provides the service on SQLite, the quicker engine; tests of both engines open their own."""
-    opened = await open_both(sqlite_url, clock, tmp_path)
+    opened = await open_both(sqlite_url, clock, tmp_path, owner=owner_of_shop)
     yield opened
     await opened.shop.service.close()
 

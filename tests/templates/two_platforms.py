@@ -10,6 +10,7 @@ from steward.automations import setup
 from steward.automations.setup import CreateCommand
 from steward.fake_platforms.application import FakePlatforms
 from steward.fake_platforms.seed import WORKFLOW
+from steward.model.account import Actor
 from steward.model.automation import Automation
 from steward.model.connection import AutomationConnection
 from steward.model.run import TERMINAL, Mode, Run, RunStatus
@@ -88,16 +89,19 @@ class ConnectedService:
         return [*self.shop.writes(), *self.store.writes()[self.connected_at :]]
 
 
-async def open_both(database_url: str, clock: FakeClock, folder: Path, **settings: str) -> ConnectedService:
-    """Opens the service with everything connected and an empty Shopify store."""
+async def open_both(
+    database_url: str, clock: FakeClock, folder: Path, *, owner: Actor | None = None, **settings: str
+) -> ConnectedService:
+    """Opens the service with everything connected, for `owner` already, and an empty Shopify store."""
     store = ShopifyFake(now=clock.now)
 
     def around(world: FakePlatforms) -> None:
         default = world.transport
         world.transport = lambda: beside(default(), store)  # type: ignore[method-assign]
 
-    shop = await open_shop(database_url, clock, folder, around=around, **settings)
-    await connect_all(shop)
+    shop = await open_shop(database_url, clock, folder, owner=owner, around=around, **settings)
+    if owner is None:
+        await connect_all(shop)
     await shop.connect("shopify", store.settings())
     return ConnectedService(shop, store, len(store.writes()))
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from steward.fake_platforms.application import FakePlatforms
+from steward.model.account import Actor
 from tests.fake_clock import FakeClock
 from tests.imports.answers.orders_address import OrdersAddress
-from tests.runs.shop import Shop, connect_all, open_shop
+from tests.runs.shop import Shop, open_shop
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def orders() -> OrdersAddress:
 
 @pytest.fixture
 async def shop(
-    database_url: str, clock: FakeClock, tmp_path: Path, orders: OrdersAddress
+    database_url: str, clock: FakeClock, tmp_path: Path, owner_of_shop: Actor, orders: OrdersAddress
 ) -> AsyncIterator[Shop]:
     """Provides a service whose requests reach the fake platforms and the address of orders."""
 
@@ -27,7 +28,6 @@ async def shop(
         orders.inner = world.transport()
         world.transport = lambda: orders  # type: ignore[method-assign]
 
-    opened = await open_shop(database_url, clock, tmp_path, around=around)
-    await connect_all(opened)
+    opened = await open_shop(database_url, clock, tmp_path, owner=owner_of_shop, around=around)
     yield opened
     await opened.service.close()
