@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 from steward.model.refusals import Malformed, TooLarge, UnsupportedMediaType
@@ -20,8 +21,14 @@ SLOWEST = 1024
 
 _TYPE = re.compile(r'application/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?', re.IGNORECASE)
 # Possessive, so that matching is linear: an unterminated string is one token up to the body's end.
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}:]|[^\s\[\]{}:,"]++', re.DOTALL)
-_LONG_NUMBER = re.compile(rb"[0-9][0-9.eE+-]{40}")
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_LONG_NUMBER = re.compile(rb"[0-9][0-9.eE+-]{40,}+")
+# How much a bracket changes the depth, and all other bytes.
+_STEPS = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
+_NO_BRACKETS = bytes(set(range(256)) - _STEPS.keys())
+# A word, such as a number or `true`, becomes `xxx`, and all between words blanks.
+_BETWEEN_WORDS = b' \t\n\r\f\v[]{}:,"'
+_WORDS = bytes(ord(" " if byte in _BETWEEN_WORDS else "x") for byte in range(256))
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -129,40 +136,32 @@ def parse(body: bytes, max_values: int) -> Any:
 
 def _check_bounds(body: bytes, max_values: int) -> None:
     """Checks depth, number of values and length of numbers; counting brackets suffices for most bodies."""
-    opened = body.count(b"[") + body.count(b"{")
+    opened = _opened(body)
     if (
         opened <= _DEEPEST
         and opened + body.count(b",") < max_values
         and (len(body) <= _LONGEST_NUMBER or not _LONG_NUMBER.search(body))
     ):
         return
-    depth = value_count = 0
-    for match in _TOKEN.finditer(body):
-        token = match[0]
-        if token[:1] not in (b'"', b"[", b"{", b"]", b"}", b":"):
-            _check_number(token)
-        depth += _DEPTH.get(token[:1], 0)
-        value_count += _VALUES.get(token[:1], 1)
-        if depth > _DEEPEST:
-            raise Malformed(f"The body is nested more than {_DEEPEST} deep.")
-        if value_count > max_values + 1:
-            break
-    if value_count > max_values:
+    most_texts = 2 * max_values + 1  # each value may have a key
+    structure, texts = _TEXT.subn(b'"', body, most_texts + 1)
+    words = (b" " + structure.translate(_WORDS)).count(b" x")
+    keys = structure.count(b":")
+    if texts > most_texts or _opened(structure) + texts + words - keys > max_values:
         raise Malformed(f"The body contains more than {max_values} values.")
-
-
-# How much a token changes the depth and the number of values; the text before a colon was a key.
-_DEPTH = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
-_VALUES = {b"[": 1, b"{": 1, b"]": 0, b"}": 0, b":": -1}
-
-
-def _check_number(token: bytes) -> None:
-    if len(token) > _LONGEST_NUMBER and _digits(token) > _LONGEST_NUMBER:
+    steps = map(_STEPS.__getitem__, structure.translate(None, _NO_BRACKETS))
+    if any(depth > _DEEPEST for depth in accumulate(steps)):
+        raise Malformed(f"The body is nested more than {_DEEPEST} deep.")
+    if any(_digits(hit[0]) > _LONGEST_NUMBER for hit in _LONG_NUMBER.finditer(structure)):
         raise Malformed(f"A number has more than {_LONGEST_NUMBER} digits.")
 
 
-def _digits(token: bytes) -> int:
-    return sum(48 <= byte <= 57 for byte in token)
+def _opened(body: bytes) -> int:
+    return body.count(b"[") + body.count(b"{")
+
+
+def _digits(number: bytes) -> int:
+    return sum(48 <= byte <= 57 for byte in number)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
