@@ -26,6 +26,7 @@ from tests.authz.two_organizations import RowsOfTwo
 from tests.databases import (
     MIGRATED,
     WITH_CAST,
+    WITH_FURNISHED,
     WITH_SHOP,
     WITH_TWO,
     Clones,
@@ -35,6 +36,7 @@ from tests.databases import (
 )
 from tests.event_loop import SessionLoop
 from tests.fake_clock import FakeClock
+from tests.furnished_service import FurnishedRows
 from tests.postgres_server import NoPostgres, shared_server, stop_shared, temporary_folder
 from tests.service import Cast, approver, member, nobody, owner, service, stranger
 from tests.shared_sandbox import shared_sandbox
@@ -84,7 +86,12 @@ _WARM = tuple(
 )
 
 # The database that a test with this fixture begins with.
-_TEMPLATES = {"cast": WITH_CAST, "owner_of_shop": WITH_SHOP, "rows_of_two": WITH_TWO}
+_TEMPLATES = {
+    "cast": WITH_CAST,
+    "owner_of_shop": WITH_SHOP,
+    "rows_of_two": WITH_TWO,
+    "furnished_rows": WITH_FURNISHED,
+}
 
 _SESSION = pytest.StashKey[dict[str, str]]()
 _SKIPPED = "SKIPPED LOUDLY"
@@ -285,6 +292,12 @@ def owner_of_shop(request: pytest.FixtureRequest, session_folder: Path) -> Actor
 def rows_of_two(request: pytest.FixtureRequest, session_folder: Path) -> RowsOfTwo:
     """Two furnished organizations, which the database of a test that asks for them holds already."""
     return load_rows(session_folder, WITH_TWO, _url(request), RowsOfTwo)
+
+
+@pytest.fixture
+def furnished_rows(request: pytest.FixtureRequest, session_folder: Path) -> FurnishedRows:
+    """The cast with its connections, which the database of a test with this fixture holds already."""
+    return load_rows(session_folder, WITH_FURNISHED, _url(request), FurnishedRows)
 
 
 def _url(request: pytest.FixtureRequest) -> str:

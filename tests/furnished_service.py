@@ -1,5 +1,6 @@
 """The whole service in process: the cast over HTTP, the fake platforms connected, and a worker."""
 
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,9 @@ from steward.fake_platforms.application import FakePlatforms
 from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
-from tests.fake_clock import FakeClock
+from tests.fake_clock import START, FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
-from tests.service import Service, settle
+from tests.service import Cast, Service, settle
 
 
 @dataclass
@@ -32,32 +33,67 @@ class FurnishedService:
         await self.shop.service.close()
 
 
+@dataclass(frozen=True)
+class FurnishedRows:
+    """The cast and the owner of a further organization, as they stand in a database."""
+
+    cast: Cast
+    further: Actor
+
+
+async def create_furnished(database_url: str) -> FurnishedRows:
+    """Creates a furnished service in a database that tests are given copies of."""
+    clock = FakeClock()
+    with tempfile.TemporaryDirectory() as folder:
+        shop = await open_shop(database_url, clock, Path(folder))
+        whole = await _furnish(shop, clock, None)
+        await whole.close()
+    assert clock.now() == START
+    service = whole.service
+    return FurnishedRows(Cast(service.members, service.own, service.other), shop.owner)
+
+
 async def open_whole(
     database_url: str,
     clock: FakeClock,
     folder: Path,
     *,
+    rows: FurnishedRows | None = None,
     around: Callable[[FakePlatforms], None] | None = None,
 ) -> FurnishedService:
     """A fresh one over a fresh database; the stranger's organization has nothing connected.
 
-    `around` puts more beside the fake platforms.
+    With `rows`, the database was copied with them. `around` puts more beside the fake platforms.
     """
-    opened = await open_shop(database_url, clock, folder, around=around)
+    further = rows and rows.further
+    opened = await open_shop(database_url, clock, folder, owner=further, around=around)
+    return await _furnish(opened, clock, rows and rows.cast)
+
+
+async def _furnish(opened: Shop, clock: FakeClock, cast: Cast | None) -> FurnishedService:
+    """Adds the cast and its connections to a service, unless the database was copied with the cast."""
     lines: list[str] = []
     context = replace(opened.service.context, log=Log(lines.append, clock, SecretRegister()))
     service = Service(context, clock, lines=lines, wake_hints=[])
-    await service.write(lambda tx: settle(tx, service))
+    if cast is None:
+        await service.write(lambda tx: settle(tx, service))
+    else:
+        service.members, service.own, service.other = dict(cast.members), cast.own, cast.other
     owner = service.members["owner"]
     actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, role=Role.OWNER)
     shop = Shop(opened.service, clock, opened.world, actor, opened.environ)
-    await connect_all(shop)
+    if cast is None:
+        await connect_all(shop)
+    else:
+        await shop.look_up_connections()
     return FurnishedService(service, shop)
 
 
 @pytest.fixture
-async def whole(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[FurnishedService]:
+async def whole(
+    database_url: str, clock: FakeClock, tmp_path: Path, furnished_rows: FurnishedRows
+) -> AsyncIterator[FurnishedService]:
     """The service beside the fake platforms, once on each engine."""
-    opened = await open_whole(database_url, clock, tmp_path)
+    opened = await open_whole(database_url, clock, tmp_path, rows=furnished_rows)
     yield opened
     await opened.close()

@@ -86,6 +86,11 @@ class Shop:
         self.connections[kind] = connected.connection
         return connected.connection
 
+    async def look_up_connections(self) -> None:
+        """Takes the connections from the database, which was copied with them."""
+        listed = await self.read(partial(connections.find, org=self.owner.org))
+        self.connections = {connection.kind: connection for connection in listed}
+
     async def set_up(
         self, template: str, inputs: Mapping[str, Any], schedule: Mapping[str, Any] = BY_HAND
     ) -> Automation:
@@ -397,8 +402,7 @@ async def open_shop(
     service = await _build_service(environ, clock, world, serve=serve)
     if owner is not None:
         shop = Shop(service, clock, world, owner, environ)
-        listed = await shop.read(partial(connections.find, org=owner.org))
-        shop.connections = {connection.kind: connection for connection in listed}
+        await shop.look_up_connections()
         return shop
     owner = await service.engine.write(clock.now(), partial(_insert_organization, name="test"))
     return Shop(service, clock, world, owner, environ)
