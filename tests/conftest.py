@@ -58,12 +58,8 @@ if find_spec("sniffio") is None:
 PATIENCE = 300.0
 
 # Whose tests take half a minute and more: they come first, so that no worker ends long after the other.
-_LONGEST = (
-    "tests/test_recipes.py",
-    "tests/processes/test_commands.py",
-    "tests/web/test_looks.py",
-    "tests/web/test_faults.py",
-)
+# So do all browser tests: mostly one worker runs them, and no other starts a browser and a service for them.
+_FIRST = ("tests/test_recipes.py", "tests/processes/test_commands.py", "tests/web/")
 
 # Whose tests use warm databases: the others have not been tried with them.
 _WARM = tuple(
@@ -125,8 +121,8 @@ def pytest_configure_node(node: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Moves the longest tests to the front; the others keep their random order."""
-    items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
+    """Moves the longest and the browser tests to the front; both parts keep their random order."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_FIRST))
 
 
 def pytest_collection_finish() -> None:
