@@ -17,6 +17,8 @@ from tests.web.profiles import Profiles, close
 from tests.web.site import WebSite, open_web_site
 
 Look = Callable[..., Awaitable[OpenPage]]
+# Pages are closed before optimizing their code pays off: V8 does so for what is called very often alone.
+_FEWER_OPTIMIZATIONS = "--js-flags=--no-turbofan --invocation-count-for-maglev=1500"
 # A machine at work is slow, not wrong: what a test waits for comes or never comes.
 expect.set_options(timeout=60_000)
 
@@ -47,7 +49,7 @@ async def browser(built: None) -> AsyncIterator[Browser]:
     """Provides one Chromium for all tests of this process. Tests reuse its profiles, emptied in between."""
     async with async_playwright() as playwright:
         # Pages of a profile share a process (tests/web/profiles.py); the browser's own draws them.
-        flags = [*FLAGS, "--process-per-site", "--in-process-gpu"]
+        flags = [*FLAGS, "--process-per-site", "--in-process-gpu", _FEWER_OPTIMIZATIONS]
         opened = await playwright.chromium.launch(executable_path=str(BROWSER), args=flags)
         yield opened
         await opened.close()
