@@ -12,7 +12,7 @@ from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import START, FakeClock
-from tests.runs.shop import Shop, connect_all, open_shop
+from tests.runs.shop import MASTER_KEYS, Shop, connect_all, open_shop
 from tests.service import Cast, Service, settle
 
 
@@ -45,7 +45,7 @@ async def create_furnished(database_url: str) -> FurnishedRows:
     """Creates a furnished service in a database that tests are given copies of."""
     clock = FakeClock()
     with tempfile.TemporaryDirectory() as folder:
-        shop = await open_shop(database_url, clock, Path(folder))
+        shop = await open_shop(database_url, clock, Path(folder), STEWARD_MASTER_KEYS=MASTER_KEYS)
         whole = await _furnish(shop, clock, None)
         await whole.close()
     assert clock.now() == START

@@ -45,7 +45,8 @@ T = TypeVar("T")
 
 HOST = "127.0.0.1:18401"
 BY_HAND = {"cadence": "manual"}
-_MASTER_KEYS = f"test:{base64.b64encode(bytes(range(32))).decode()}"
+# Of the databases that are copied; other services make themselves a file of keys.
+MASTER_KEYS = f"test:{base64.b64encode(bytes(range(32))).decode()}"
 
 
 @dataclass
@@ -360,7 +361,7 @@ async def create_shop(database_url: str) -> Actor:
     """Creates and connects the organization of a database that tests get copies of; returns its owner."""
     clock = FakeClock()
     with tempfile.TemporaryDirectory() as folder:
-        shop = await open_shop(database_url, clock, Path(folder))
+        shop = await open_shop(database_url, clock, Path(folder), STEWARD_MASTER_KEYS=MASTER_KEYS)
         await connect_all(shop)
         await shop.service.close()
     assert clock.now() == START
@@ -390,7 +391,7 @@ async def open_shop(
         "STEWARD_ENV": "test",
         "STEWARD_DATABASE_URL": database_url,
         "STEWARD_DATA_DIR": str(folder),
-        "STEWARD_MASTER_KEYS": _MASTER_KEYS,
+        **({} if owner is None else {"STEWARD_MASTER_KEYS": MASTER_KEYS}),
         "STEWARD_ALLOW_PRIVATE_HOSTS": HOST,
         "STEWARD_TEAMS_HOSTS": HOST,
         "STEWARD_GOOGLE_SHEETS_URL": sandbox["spreadsheet"]["sheets_url"],
