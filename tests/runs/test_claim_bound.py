@@ -1,8 +1,10 @@
 """Where the claims of a worker begin: never past a run that they may still have to take."""
 
+import asyncpg
 import pytest
 
 from steward.database.engine.base import Tx
+from steward.database.engine.migrate import is_sqlite
 from steward.database.runs import fairness, transitions
 from steward.database.runs.transitions import Claim
 from steward.model.run import Mode
@@ -138,3 +140,21 @@ async def test_the_bound_rests_while_an_organization_is_left_out(shop: Shop) -> 
     assert (await shop.engine.read(shop.clock.now(), fairness.current_stamp)) > 3
     leases = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=FREE, full=(), bound=bound)
     assert [lease.run for lease in leases] == [held_back.id]
+
+
+async def test_a_claim_leases_no_more_than_the_free_slots_whatever_the_plan(
+    shop: Shop, database_url: str
+) -> None:
+    """Leases one run where statistics of a single run let PostgreSQL read all runs first in a join."""
+    await shop.run_now(await shop.hiding())
+    if not is_sqlite(database_url):
+        connection = await asyncpg.connect(database_url)
+        try:
+            await connection.execute("ANALYZE runs")
+        finally:
+            await connection.close()
+    for _ in range(3):
+        await shop.run_now(await shop.hiding())
+    hired = await shop.registered_worker()
+    leases = [await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=()) for _ in range(5)]
+    assert [len(claimed) for claimed in leases] == [1, 1, 1, 1, 0]

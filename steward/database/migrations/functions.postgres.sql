@@ -351,13 +351,14 @@ BEGIN
         PERFORM set_config('steward.test_now', test_now::text, true);
     END IF;
     FOR org_id, id, vt, epoch, attempt, is_fresh IN
+        WITH t AS MATERIALIZED (  -- as a subquery it might be read, and lock `free` further runs, for every row of r
+            SELECT c.org_id, c.id FROM runs AS c
+            WHERE c.queue = 'ready' AND c.vt >= first_vt AND c.org_id <> ALL (full_orgs)
+              AND EXISTS (SELECT 1 FROM workers AS w
+                          WHERE w.worker_id = worker AND w.state = 'alive' AND w.lease_until > steward_now())
+            ORDER BY c.vt, c.id LIMIT free FOR UPDATE SKIP LOCKED)
         UPDATE runs AS r SET queue = 'leased', worker_id = worker, epoch = r.epoch + 1
-        FROM (SELECT c.org_id, c.id FROM runs AS c
-              WHERE c.queue = 'ready' AND c.vt >= first_vt AND c.org_id <> ALL (full_orgs)
-                AND EXISTS (SELECT 1 FROM workers AS w
-                            WHERE w.worker_id = worker AND w.state = 'alive' AND w.lease_until > steward_now())
-              ORDER BY c.vt, c.id LIMIT free FOR UPDATE SKIP LOCKED) AS t
-        WHERE r.org_id = t.org_id AND r.id = t.id
+        FROM t WHERE r.org_id = t.org_id AND r.id = t.id
         RETURNING r.org_id, r.id, r.vt, r.epoch, r.attempt, r.started_at IS NULL
     LOOP
         latest := greatest(latest, vt);
