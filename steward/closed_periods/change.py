@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from steward.closed_periods import bounds
 from steward.closed_periods.period_zone import zone_of
-from steward.database.accounts import audit
+from steward.database.accounts import audit, connections
 from steward.database.closed_periods import records
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Tx
@@ -42,8 +42,11 @@ _MAX_PERIODS_OF_AUTOMATION = 20
 _FREEZE_NAME = "Changes are stopped"
 _OBJECT_KIND = "closed_period"
 
-_OWNER_WORDS = "Only an owner of the organization can do this. Ask one, or close single automations."
-_END_WORDS = "Only an approver or an owner can let changes go on."
+_OWNER_WORDS = (
+    "Only an owner of the organization can do this."
+    " Ask an owner, or create the closed period for a single automation."
+)
+_END_WORDS = "Only an approver or an owner can resume changes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ async def change(tx: Tx, actor: Actor, command: ChangePeriod) -> StoredPeriod:
     period = stored.period
     _require_role(actor, period.scope)
     if period.when.kind is ClosedKind.FREEZE:
-        raise WrongState("A stop of all changes cannot be changed. Let changes go on instead.")
+        raise WrongState("A stop of all changes cannot be edited. Resume changes instead.")
     errors: FieldErrors = {}
     zone_name = command.timezone or period.timezone
     local_zone = zone(zone_name)
@@ -270,7 +273,7 @@ async def _add_audit_entry(
 ) -> None:
     """Writes the audit entry, with the period before and after."""
     period = after or before
-    assert period is not None, "a line of the audit log is about a period"
+    assert period is not None, "an entry of the audit log is about a period"
     detail: JsonObject = {
         "before": None if before is None else _record(before),
         "after": None if after is None else _record(after),
@@ -289,7 +292,14 @@ def _record(period: ClosedPeriod) -> JsonObject:
 
 async def _add_notice(tx: Tx, actor: Actor, period: ClosedPeriod, *, is_over: bool) -> None:
     """Adds a notice for owners and approvers that changes were stopped or resumed."""
-    facts = facts_of(name=period.name, scope=period.scope.kind.value, over=is_over)
+    integration = period.scope.integration
+    store = None if integration is None else await connections.get(tx, actor.org, integration)
+    facts = facts_of(
+        name=period.name,
+        scope=period.scope.kind.value,
+        store=None if store is None else store.name,
+        over=is_over,
+    )
     dedupe = f"{Topic.CHANGES_STOPPED}:{period.id}:{'over' if is_over else 'begun'}"
     notice = Notice(topic=Topic.CHANGES_STOPPED, dedupe=dedupe, facts=facts)
     await notices.add(tx, actor.org, notice)

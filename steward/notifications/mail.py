@@ -86,10 +86,13 @@ def _heading(message: NoticeMessage) -> str:
 
 
 def _sentence_of_topic(message: NoticeMessage) -> str | None:
-    """Returns one sentence for notices of one topic, or None if they do not name all automations."""
+    """Returns one sentence for notices of one topic.
+
+    Returns None if some notices are only counted, because they may be of other automations.
+    """
     automations = {stored.notice.automation for stored in message.notices}
     named = sum(stored.notice.count for stored in message.notices)
-    if not message.notices or (len(automations) > 1 and message.count != named):
+    if not message.notices or message.count != named:
         return None
     first = message.notices[0].notice
     return texts.sentence(first.topic, first.facts, count=message.count, automations=len(automations))

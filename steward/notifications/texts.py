@@ -64,9 +64,9 @@ _SENTENCES: Final[Mapping[Topic, tuple[str, str, str]]] = {
         "{count} scheduled runs of {automations} automations were missed",
     ),
     Topic.EVENTS_DROPPED: (
-        "{automation}: an event of the store was not run",
-        "{automation}: {count} events of the store were not run",
-        "{count} events for {automations} automations were not run",
+        "{automation}: an event of the store started no run",
+        "{automation}: {count} events of the store started no run",
+        "{count} events for {automations} automations started no run",
     ),
     Topic.CONNECTION_LOST: (
         "The connection {connection} needs to be reconnected",
@@ -74,14 +74,14 @@ _SENTENCES: Final[Mapping[Topic, tuple[str, str, str]]] = {
         "{count} times a connection needed to be reconnected",
     ),
     Topic.ROUTE_BROKEN: (
-        "The channel {route} takes no messages any more",
-        "{count} times a channel stopped taking messages",
-        "{count} times a channel stopped taking messages",
+        "The notification route {route} no longer accepts messages",
+        "{count} times a notification route stopped accepting messages",
+        "{count} times a notification route stopped accepting messages",
     ),
     Topic.CHANGES_STOPPED: (
-        "All changes were stopped, or go on",
-        "Changes were stopped or went on {count} times",
-        "Changes were stopped or went on {count} times",
+        "{freeze}",
+        "Changes were stopped or resumed {count} times",
+        "Changes were stopped or resumed {count} times",
     ),
 }
 _SHARES: Final[Mapping[object, str]] = {50: "half", 90: "nine tenths"}
@@ -111,10 +111,11 @@ def sentence(topic: Topic, facts: JsonObject, *, count: int = 1, automations: in
     return text.format(
         automation=undo + _quoted(facts, "automation", "An automation") + _store(facts),
         connection=_quoted(facts, "connection", "of a store"),
-        route=_quoted(facts, "route", "of a route"),
+        route=_quoted(facts, "route", "without a name"),
         amount=_amount(facts),
         share=_SHARES.get(facts.get("percent"), "much"),
         periods=_number(facts.get("periods"), "period"),
+        freeze=_freeze(facts),
         count=f"{count:,}",
         automations=f"{automations:,}",
     )
@@ -159,6 +160,15 @@ def _quoted(facts: JsonObject, name: str, otherwise: str) -> str:
 
 def _store(facts: JsonObject) -> str:
     return f" on “{facts['store']}”" if facts.get("store") else ""
+
+
+def _freeze(facts: JsonObject) -> str:
+    """Returns the sentence for one stop of changes, or for its end."""
+    is_over = bool(facts.get("over"))
+    if facts.get("scope") == "store":
+        store = _quoted(facts, "store", "a store")
+        return f"Changes to {store} were {'resumed' if is_over else 'stopped'}"
+    return "Changes were resumed" if is_over else "All changes were stopped"
 
 
 def _amount(facts: JsonObject) -> str:

@@ -245,5 +245,7 @@ def verdict_message(code: str | None, totals: Counts) -> str | None:
         )
         return f"{done} of {total} done{conflicts}, {totals.failed} failed."
     if code == "all_conflicted":
+        if total == 1:
+            return "The one change was left out: somebody else had changed its object in the meantime."
         return f"All {total} had been changed by somebody else in the meantime and were left unchanged."
     return None

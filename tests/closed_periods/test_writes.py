@@ -13,8 +13,9 @@ from steward.model.closed_period import ClosedScope, ClosedScopeKind, Stops
 from steward.model.notice import Topic
 from steward.model.refusals import InClosedPeriod, ValidationFailed
 from steward.model.run import Mode, RunStatus
+from steward.notifications.texts import sentence
 from tests.closed_periods.edit_periods import PeriodEditor
-from tests.notifications.notified_people import join, rows_of
+from tests.notifications.notified_people import join, rows_of, told
 from tests.runs.shop import Shop
 from tests.runs.undoing import approved, tables, undo_now
 
@@ -48,14 +49,23 @@ async def test_a_freeze_holds_approved_changes_until_it_is_ended(
 
 
 async def test_approvers_see_that_changes_stop_and_resume(shop: Shop, shopkeeper: PeriodEditor) -> None:
-    """Notifies owners and approvers of a freeze and of its end, but not members."""
+    """Notifies owners and approvers of a freeze and of its end, in words that differ, but not members."""
     people = {role: await join(shop, role.value, role) for role in (Role.OWNER, Role.APPROVER, Role.MEMBER)}
     deciders = {people[Role.OWNER].id, people[Role.APPROVER].id}
     await shopkeeper.end(await shopkeeper.freeze())
+    store = ClosedScope(ClosedScopeKind.STORE, shop.connections["woocommerce"].integration_id)
+    await shopkeeper.end(await shopkeeper.freeze(store))
+    name = shop.connections["woocommerce"].name
+    assert {sentence(Topic(row["topic"]), row["facts"]) for row in await told(shop)} == {
+        "All changes were stopped",
+        "Changes were resumed",
+        f"Changes to “{name}” were stopped",
+        f"Changes to “{name}” were resumed",
+    }
     await shop.drain()
     rows = [row for row in await rows_of(shop, "inbox") if row["topic"] == Topic.CHANGES_STOPPED]
     assert {row["person_id"] for row in rows} == deciders
-    assert sum(row["count"] for row in rows) == 2 * len(deciders)
+    assert sum(row["count"] for row in rows) == 4 * len(deciders)
 
 
 async def test_a_second_freeze_of_one_scope_is_the_first(shop: Shop, shopkeeper: PeriodEditor) -> None:

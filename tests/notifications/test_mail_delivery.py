@@ -86,6 +86,26 @@ async def test_a_flood_is_one_mail_a_window_and_counts_all(office: NotifiedShop)
     assert text.count("/runs/run") == 20
 
 
+async def test_a_subject_names_no_automation_if_some_notices_are_only_counted(office: NotifiedShop) -> None:
+    """Names an automation in the subject if all notices are of it and listed, and else counts them all."""
+    await tell(office.shop, failed(0))
+    await office.turn()
+    await tell(office.shop, *(failed(number, automation="b") for number in range(1, 31)))
+    await fan_out.fan_out_due(office.ctx)
+    await office.shop.clock.advance(1)
+    await tell(office.shop, *(failed(number, automation="a") for number in range(31, 51)))
+    await office.later(minutes=15)
+    [_, unlisted] = office.script.received
+    text = unlisted.message.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    assert "Automation a" in text
+    assert "Automation b" not in text
+    assert unlisted.message["Subject"] == "[test] 50 notices about runs"
+    await tell(office.shop, *(failed(number, automation="a") for number in range(51, 71)))
+    await office.later(minutes=15)
+    [_, _, listed] = office.script.received
+    assert listed.message["Subject"] == "[test] “Automation a” on “Shop”: 20 runs failed"
+
+
 async def test_decided_approvals_are_dropped_from_messages(office: NotifiedShop) -> None:
     """Drops a decided approval from its message and does not send a message that is empty then."""
     run = await office.shop.waiting(await office.shop.hiding())

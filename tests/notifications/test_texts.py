@@ -34,6 +34,22 @@ def test_several_notices_are_counted() -> None:
     assert many == "3,214 runs of 812 automations failed"
 
 
+def test_a_stop_of_changes_and_its_end_read_differently() -> None:
+    """Says whether changes were stopped or resumed, of the whole organization or of which store."""
+    store: JsonObject = {"scope": "store", "store": "Northwind Tea"}
+    texts = [
+        sentence(Topic.CHANGES_STOPPED, {**scope, "over": is_over})
+        for scope in ({"scope": "organization"}, store)
+        for is_over in (False, True)
+    ]
+    assert texts == [
+        "All changes were stopped",
+        "Changes were resumed",
+        "Changes to “Northwind Tea” were stopped",
+        "Changes to “Northwind Tea” were resumed",
+    ]
+
+
 @pytest.mark.parametrize("topic", Topic)
 def test_every_topic_has_its_sentence_and_page(topic: Topic) -> None:
     """Has a sentence and a page for every topic, also without facts and ids."""

@@ -100,8 +100,25 @@ async def test_a_run_whose_changes_all_conflict_has_failed(shop: Shop) -> None:
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "all_conflicted")
+    assert (ended.message or "").startswith(f"All {len(changes)} had been changed by somebody else")
     assert {each_change.outcome for each_change in await shop.changes(run)} == {Outcome.CONFLICT}
     assert shop.writes() == []
+
+
+async def test_a_run_with_one_change_speaks_of_one_change(shop: Shop) -> None:
+    """A run whose only approved change conflicts says so in the singular.
+
+    See docs/design/api/runs.md#states.
+    """
+    run = await shop.waiting(await shop.pricing())
+    change, *others = await shop.changes(run)
+    await shop.approve(run, others)
+    product_of(shop, change)["regular_price"] = "1.23"
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "all_conflicted")
+    message = "The one change was left out: somebody else had changed its object in the meantime."
+    assert ended.message == message
 
 
 async def test_changes_of_deleted_objects_are_conflicts(shop: Shop) -> None:
