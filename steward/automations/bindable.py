@@ -1,4 +1,4 @@
-"""The steps of a workflow that are bound one by one, with the connection that is proposed for each."""
+"""Lists the steps of a workflow that are bound one by one, with a proposed connection for each."""
 
 from collections.abc import Mapping, Sequence
 

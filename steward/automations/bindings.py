@@ -19,15 +19,15 @@ MAX_BINDINGS = 500
 
 
 def _check_each(
-    faults: RequestErrors,
+    errors: RequestErrors,
     field: str,
     requested: Mapping[str, Any],
     why_refused: Callable[[str, Any], str | None],
     stored: Callable[[Any], JsonObject],
 ) -> JsonObject:
-    """Returns the connections of a field as they are stored; faults are named by step."""
+    """Returns the connections of a field as they are stored; adds errors by step."""
     if len(requested) > MAX_BINDINGS:
-        faults.add(field, f"Bind at most {MAX_BINDINGS} steps.")
+        errors.add(field, f"Bind at most {MAX_BINDINGS} steps.")
         return {}
     accepted: dict[str, JsonValue] = {}
     for name, connection in requested.items():
@@ -35,33 +35,33 @@ def _check_each(
         if words is None:
             accepted[name] = stored(connection)
         else:
-            faults.add(f"{field}.{name}", words)
+            errors.add(f"{field}.{name}", words)
     return accepted
 
 
 def check_bound(
-    faults: RequestErrors,
+    errors: RequestErrors,
     plan: Plan,
     bindings: Mapping[str, Any],
     accounts: Mapping[str, Any],
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> JsonObject:
-    """Returns the connections of all steps as stored; faults are named by field and step."""
+    """Returns the connections of all steps as they are stored; adds errors by field and step."""
     for name in bindings.keys() & accounts.keys():
-        faults.add(f"accounts.{name}", "This step is bound by bindings. Name it in one of the two.")
+        errors.add(f"accounts.{name}", "This step is also in bindings. Name it in only one of the two.")
     bound_steps = {
         step.name: step for step in plan.steps if step.origin is not None and step.origin.needs in BOUND_KINDS
     }
     account_steps = {step.name: step for step in plan.steps if _account_kinds(step)}
     checked_bindings = _check_each(
-        faults,
+        errors,
         "bindings",
         bindings,
         lambda name, binding: _why_refused(bound_steps.get(name), binding, connections_by_id),
         lambda binding: {**binding, "target": _target(binding["target"])},
     )
     checked_accounts = _check_each(
-        faults,
+        errors,
         "accounts",
         accounts,
         lambda name, account: _why_no_account(account_steps.get(name), account, connections_by_id),
@@ -109,7 +109,7 @@ def _why_no_account(
     if connection.kind not in _account_kinds(step):
         return f"This step needs a connection of kind {' or '.join(_account_kinds(step))}."
     if connection.facts.get(TAKES_CALLS) is False:
-        return "This connection takes messages alone. Choose one made with a token."
+        return "This connection can only send messages. Choose one that was connected with a token."
     return None
 
 
@@ -139,7 +139,7 @@ def _why_refused(
     if connection.kind not in bound_kinds(step) or binding["kind"] != connection.kind:
         return f"This step needs a connection of kind {' or '.join(bound_kinds(step))}."
     if step.origin.needs != connection.kind and not _names_tab(binding["target"]):
-        return "Name the tab its rows go to, as sheet of the target."
+        return "Give the tab that its rows go to as target.sheet."
     return _wrong_target(binding["target"], connection)
 
 
@@ -150,17 +150,17 @@ def _wrong_shape(binding: Any) -> str | None:
     if words is not None:
         return words
     if binding["kind"] not in BOUND_KINDS:
-        return f"kind is {' or '.join(BOUND_KINDS)}."
+        return f"kind must be {' or '.join(BOUND_KINDS)}."
     return None if binding["target"] is None else _wrong_target_shape(binding["target"])
 
 
 def _wrong_target_shape(target: Any) -> str | None:
     if not isinstance(target, Mapping) or not set(target) <= {"spreadsheet_id", "sheet"}:
-        return "target is null, or spreadsheet_id and sheet."
+        return "target must be null, or an object with spreadsheet_id and sheet."
     if any(
         value is not None and (not isinstance(value, str) or len(value) > 200) for value in target.values()
     ):
-        return "spreadsheet_id and sheet are texts of at most 200 characters, or null."
+        return "spreadsheet_id and sheet must be texts of at most 200 characters, or null."
     return None
 
 
@@ -172,10 +172,10 @@ def _wrong_target(target: Any, connection: Connection) -> str | None:
     if target is None:
         return None
     if connection.kind == "teams":
-        return "A Teams connection has no target: give null."
+        return "A Teams connection has no target. Send null."
     own_id = own_document(connection)
     if own_id is not None and target.get("spreadsheet_id") not in (None, own_id):
-        return "This connection is one spreadsheet already: give null or that one."
+        return "This connection is limited to one spreadsheet. Send null, or the id of that spreadsheet."
     return None
 
 

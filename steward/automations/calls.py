@@ -1,6 +1,6 @@
 """Checks the workflows that a person chooses for the steps that call one.
 
-What is chosen is copied into the plan of the automation (docs/design/imports-called.md).
+A chosen workflow is copied into the plan of the automation (docs/design/imports-called.md).
 """
 
 from collections.abc import Mapping
@@ -27,17 +27,17 @@ _FIELD = "calls"
 async def choose(
     tx: Tx,
     org: OrgId,
-    faults: RequestErrors,
+    errors: RequestErrors,
     plan: JsonObject,
     own_import: str | None,
     requested: Mapping[str, Any],
 ) -> JsonObject:
-    """Returns the stored plan with the chosen workflows in it; reports faults by step.
+    """Returns the stored plan with the chosen workflows in it; adds errors by step.
 
     `requested` has an import for each path: the step's name, below a chosen workflow behind its caller's.
     """
     if len(requested) > MAX_CALLS:
-        faults.add(_FIELD, f"Choose at most {MAX_CALLS} workflows.")
+        errors.add(_FIELD, f"Choose at most {MAX_CALLS} workflows.")
         return plan
     before, chosen = plan_json.chosen_in(plan), dict[str, ChosenPlan]()
     for path in sorted(requested, key=lambda path: path.count(BELOW)):
@@ -55,9 +55,9 @@ async def choose(
             if called_plan is not None:
                 chosen[path] = called_plan
         if words is not None:
-            faults.add(f"{_FIELD}.{path}", words)
+            errors.add(f"{_FIELD}.{path}", words)
     for path, words in _refused(plan, chosen).items():
-        faults.add(f"{_FIELD}.{path}", words)
+        errors.add(f"{_FIELD}.{path}", words)
     return plan_json.with_chosen(plan, chosen)
 
 
@@ -81,7 +81,7 @@ def _why_refused(
         return "This workflow has no step of that name that calls another one."
     above = [part.import_id for outer, part in chosen.items() if path.startswith(outer + BELOW)]
     if import_id in (own_import, *above):
-        return "This workflow would call itself, without an end. Choose another one."
+        return "This workflow would call itself endlessly. Choose another one."
     if path.count(BELOW) >= MAX_SUB_WORKFLOW_DEPTH:
         return f"Workflows call each other at most {MAX_SUB_WORKFLOW_DEPTH} deep."
     return None

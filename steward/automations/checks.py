@@ -1,4 +1,4 @@
-"""The checks that set-up and change share: first the shapes, then the organization's own records."""
+"""Checks shared by creation and update: of shapes first, then against the organization's records."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -42,90 +42,90 @@ BY_SCHEDULE = RequestedTrigger(TriggerKind.SCHEDULE)
 
 @dataclass(slots=True)
 class RequestErrors:
-    """The faults of a request, by the dotted path of the field."""
+    """The errors of a request, by the dotted path of the field."""
 
-    found: dict[str, list[str]] = field(default_factory=dict)
+    errors_by_path: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, path: str, words: str) -> None:
-        """Adds a fault."""
-        self.found.setdefault(path, []).append(words)
+        """Adds an error."""
+        self.errors_by_path.setdefault(path, []).append(words)
 
     def merge(self, errors: Mapping[str, Sequence[str]]) -> None:
-        """Adds the faults that another check found."""
+        """Adds the errors of another check."""
         for path, messages in errors.items():
-            self.found.setdefault(path, []).extend(messages)
+            self.errors_by_path.setdefault(path, []).extend(messages)
 
     def touches(self, name: str) -> bool:
-        """Returns whether the field, or something inside it, is at fault."""
-        return any(path == name or path.startswith(f"{name}.") for path in self.found)
+        """Returns whether the field, or a field inside it, has an error."""
+        return any(path == name or path.startswith(f"{name}.") for path in self.errors_by_path)
 
     def refuse(self) -> None:
-        """Raises ValidationFailed with all of them, if there are any."""
-        if self.found:
-            raise ValidationFailed(errors=self.found)
+        """Raises ValidationFailed with all errors, if there are any."""
+        if self.errors_by_path:
+            raise ValidationFailed(errors=self.errors_by_path)
 
 
-def check_inputs(faults: RequestErrors, template: Template, inputs: JsonObject) -> JsonObject:
+def check_inputs(errors: RequestErrors, template: Template, inputs: JsonObject) -> JsonObject:
     """Returns the inputs with their defaults, or unchanged if they are invalid."""
     size = len(_ENCODER.encode(inputs).encode("utf-8"))
     if size > LARGEST_INPUTS:
-        faults.add("inputs", f"The inputs are too large: at most {LARGEST_INPUTS // 1024} KiB.")
+        errors.add("inputs", f"The inputs are too large: at most {LARGEST_INPUTS // 1024} KiB.")
         return inputs
     checked = template.check_inputs(inputs)
-    faults.merge(checked.errors)
+    errors.merge(checked.errors)
     return checked.inputs
 
 
 def check_schedule(
-    faults: RequestErrors, raw: object, *, is_event_started: bool, read: Schedule | None = None
+    errors: RequestErrors, raw: object, *, is_event_started: bool, parsed: Schedule | None = None
 ) -> Schedule | None:
-    """Returns the schedule by its shape only; None if invalid. Past days are checked later.
+    """Returns the schedule, checked by its shape only; None if it is invalid. Past days are checked later.
 
-    `read` is what the edge has made of `raw`, where it has.
+    `parsed` is the schedule as the request handler has already parsed it from `raw`; None if it has not.
     """
-    if read is not None:
-        if is_event_started and read.cadence is not Cadence.MANUAL:
-            faults.add("schedule.cadence", NOT_BY_EVENTS)
+    if parsed is not None:
+        if is_event_started and parsed.cadence is not Cadence.MANUAL:
+            errors.add("schedule.cadence", NOT_BY_EVENTS)
             return None
-        return read
-    # Without a zone `now` is not looked at.
+        return parsed
+    # Without a zone, `now` is not used.
     schedule = read_schedule(raw, zone=None, now=FIRST, is_event_started=is_event_started)
     if isinstance(schedule, Schedule):
         return schedule
-    faults.merge(schedule)
+    errors.merge(schedule)
     return None
 
 
-def check_day(faults: RequestErrors, schedule: Schedule, timezone: str, now: datetime) -> None:
+def check_day(errors: RequestErrors, schedule: Schedule, timezone: str, now: datetime) -> None:
     """Checks that the day of a `once` is in the future and not too far ahead."""
     tz = zone(timezone)
     if schedule.cadence is Cadence.ONCE and tz is not None:
-        read = read_schedule(schedule.to_wire(), zone=tz, now=now)
-        if not isinstance(read, Schedule):
-            faults.merge(read)
+        checked = read_schedule(schedule.to_wire(), zone=tz, now=now)
+        if not isinstance(checked, Schedule):
+            errors.merge(checked)
 
 
-def check_timezone(faults: RequestErrors, name: str) -> None:
+def check_timezone(errors: RequestErrors, name: str) -> None:
     """Checks that the zone database has exactly this name."""
     if zone(name) is None:
-        faults.add("timezone", NO_SUCH_ZONE)
+        errors.add("timezone", NO_SUCH_ZONE)
 
 
-def check_trigger(faults: RequestErrors, template: Template, requested: RequestedTrigger) -> Trigger:
+def check_trigger(errors: RequestErrors, template: Template, requested: RequestedTrigger) -> Trigger:
     """Returns the trigger, checked by its shape and the template; the store's topics are checked later."""
     if requested.kind not in template.facts.triggers:
-        faults.add("trigger.kind", f"This template is not started by {_TRIGGER_WORDS[requested.kind]}.")
+        errors.add("trigger.kind", f"This template is not started by {_TRIGGER_WORDS[requested.kind]}.")
     if requested.kind is TriggerKind.SCHEDULE:
         if requested.topics:
-            faults.add("trigger.topics", "Topics belong to a trigger of kind event.")
+            errors.add("trigger.topics", "Topics belong to a trigger of kind event.")
         return ScheduleTrigger()
     if not 1 <= len(requested.topics) <= MAX_TOPICS:
-        faults.add("trigger.topics", f"Name 1 to {MAX_TOPICS} topics.")
+        errors.add("trigger.topics", f"Name 1 to {MAX_TOPICS} topics.")
     if len(set(requested.topics)) != len(requested.topics):
-        faults.add("trigger.topics", "Name each topic once.")
+        errors.add("trigger.topics", "Name each topic once.")
     for index, topic in enumerate(requested.topics):
         if not 1 <= len(topic) <= LONGEST_TOPIC:
-            faults.add(f"trigger.topics.{index}", f"A topic has 1 to {LONGEST_TOPIC} characters.")
+            errors.add(f"trigger.topics.{index}", f"A topic has 1 to {LONGEST_TOPIC} characters.")
     return EventTrigger(requested.topics)
 
 
@@ -133,7 +133,7 @@ _TRIGGER_WORDS = {TriggerKind.SCHEDULE: "a schedule", TriggerKind.EVENT: "store 
 
 
 def check_topics(
-    faults: RequestErrors,
+    errors: RequestErrors,
     template: Template,
     trigger: Trigger,
     store: Connection | None,
@@ -146,34 +146,35 @@ def check_topics(
     offered = set(template.facts.topics.get(store.kind, ())) & rules.topics_of(store)
     for topic in trigger.topics:
         if topic not in offered:
-            faults.add("trigger.topics", f"{store.name} cannot start this template with {topic}.")
+            errors.add("trigger.topics", f"{store.name} cannot start this template with {topic}.")
 
 
-def check_home(faults: RequestErrors, template: Template, integration: IntegrationId | None) -> None:
+def check_home(errors: RequestErrors, template: Template, integration: IntegrationId | None) -> None:
     """Checks that a store is named exactly when the template runs on one."""
     platforms = template.facts.platforms
     if platforms and integration is None:
-        faults.add("integration_id", "Choose the store it runs on.")
+        errors.add("integration_id", "Choose the store it runs on.")
     if not platforms and integration is not None:
-        faults.add("integration_id", "This template runs on nothing: name what it reads in connections.")
+        message = "This template does not run on a store. List the accounts it reads in connections."
+        errors.add("integration_id", message)
 
 
 def check_connection_list(
-    faults: RequestErrors, template: Template, bound: Sequence[AutomationConnection]
+    errors: RequestErrors, template: Template, bound: Sequence[AutomationConnection]
 ) -> None:
     """Checks the shape of `connections`: only for templates without a store, at most 20, ids unique."""
     if template.facts.platforms:
         if bound:
-            faults.add("connections", "This template runs on a store and takes no connections.")
+            errors.add("connections", "This template runs on a store and takes no connections.")
         return
     if len(bound) > MAX_CONNECTIONS:
-        faults.add("connections", f"Name at most {MAX_CONNECTIONS} connections.")
+        errors.add("connections", f"Name at most {MAX_CONNECTIONS} connections.")
     if len({reference.integration_id for reference in bound}) != len(bound):
-        faults.add("connections", "Name each connection once.")
+        errors.add("connections", "Name each connection once.")
 
 
 def check_reads(
-    faults: RequestErrors,
+    errors: RequestErrors,
     template: Template,
     bound: Sequence[AutomationConnection],
     connections_by_id: Mapping[IntegrationId, Connection],
@@ -185,11 +186,11 @@ def check_reads(
     for reference in bound:
         words = _why_unreadable(reference, connections_by_id.get(reference.integration_id), needs)
         if words is not None:
-            faults.add("connections", words)
+            errors.add("connections", words)
     for need in needs:
         count = sum(reference.kind in accepted_kinds(need.kind) for reference in bound)
         if not need.min <= count <= need.max:
-            faults.add("connections", f"Name {_how_many(need)} of kind {need.kind}.")
+            errors.add("connections", f"Name {_how_many(need)} of kind {need.kind}.")
 
 
 def _why_unreadable(
@@ -214,35 +215,35 @@ def _how_many(need: ConnectionNeed) -> str:
 def store_of(
     integration: IntegrationId | None, connections_by_id: Mapping[IntegrationId, Connection]
 ) -> Connection | None:
-    """Returns the store an automation runs on; None when it names none, or one that is not there."""
+    """Returns the store an automation runs on; None if it names none, or one that does not exist."""
     return None if integration is None else connections_by_id.get(integration)
 
 
 def check_store(
-    faults: RequestErrors, platforms: Collection[str], store: Connection | None, *, is_named: bool
+    errors: RequestErrors, platforms: Collection[str], store: Connection | None, *, is_named: bool
 ) -> None:
     """Checks that the store belongs to the organization and that its platform is supported."""
     if not is_named:
         return
     if store is None:
-        faults.add("integration_id", "This organization has no such store.")
+        errors.add("integration_id", "This organization has no such store.")
     elif store.kind not in platforms:
         needed = " or ".join(PLATFORM_NAMES.get(name, name) for name in platforms)
-        faults.add("integration_id", f"{store.name} is no {needed} store. Choose one that is.")
+        errors.add("integration_id", f"{store.name} is not a {needed} store. Choose a {needed} store.")
 
 
 def check_named(
-    faults: RequestErrors, template: Template, inputs: JsonObject, setup: SetupContext
+    errors: RequestErrors, template: Template, inputs: JsonObject, setup: SetupContext
 ) -> dict[str, IntegrationId]:
-    """Returns the connections that the inputs name, by path; reports their faults."""
-    faults.merge(template.check_connections(inputs, setup))
+    """Returns the connections that the inputs name, by path; adds their errors."""
+    errors.merge(template.check_connections(inputs, setup))
     return {named.path: named.integration_id for named in template.connections_of(inputs)}
 
 
 def refuse_unconnected(
     needed: Mapping[str, Sequence[IntegrationId]], connections_by_id: Mapping[IntegrationId, Connection]
 ) -> None:
-    """Raises NotConnected naming what is not connected, on the path of each."""
+    """Raises NotConnected if a needed connection is not connected, with an error at the path of each."""
     errors: dict[str, list[str]] = {}
     for path, ids in needed.items():
         for integration in ids:
@@ -270,7 +271,7 @@ def label_of(
 
 
 def plain(value: JsonValue) -> JsonValue:
-    """JSON in the form in which equal requests are equal: whole numbers without a fraction."""
+    """Returns JSON with whole numbers as ints, so that equal requests are equal."""
     if value is None or type(value) in (str, int, bool):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -283,6 +284,6 @@ def plain(value: JsonValue) -> JsonValue:
 
 
 def check_version(automation: Automation, version: int | None) -> None:
-    """Raises StaleVersion with what is current when another version was read."""
+    """Raises StaleVersion, with the current automation, if `version` is given and not the current one."""
     if version is not None and version != automation.version:
         raise StaleVersion(data={"occurrence": None, "automation": automation})

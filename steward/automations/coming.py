@@ -1,4 +1,4 @@
-"""Updates stored coming rows when an automation changes, resumes or is archived."""
+"""Updates the stored rows of coming slots when an automation changes, resumes or is archived."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ from steward.scheduling.zones import zone
 
 
 async def drop_for_change(tx: Tx, locked: LockedAutomation, after: Automation) -> None:
-    """Drops moves and stored rows; a person's skip or exception passes to a new slot of the same date.
+    """Deletes moves and coming rows; a person's skip or exemption passes to a new slot of the same date.
 
-    Call it once the slots due until now are decided.
+    Requires that the slots that are due now have been decided.
     """
     before = locked.automation
     tz = zone(after.timezone)
@@ -51,16 +51,19 @@ async def drop_for_archive(tx: Tx, locked: LockedAutomation) -> None:
     """Deletes the coming rows; keeps those whose slot has passed, pending ones as skipped."""
     rows = await _rows(tx, locked)
     await _close_past(tx, locked, rows)
-    gone = [
+    coming = [
         row.slot_at
         for row in rows
         if row.slot_at > tx.now and (row.state is OccurrenceState.PENDING or row.run_at > tx.now)
     ]
-    await occurrences.delete_coming(tx, locked.automation.org, locked.automation.id, slots=gone)
+    await occurrences.delete_coming(tx, locked.automation.org, locked.automation.id, slots=coming)
 
 
 async def close_missed(tx: Tx, locked: LockedAutomation) -> None:
-    """At resume: runs planned inside the pause are over; moved ones still ahead come back."""
+    """Marks pending rows whose time passed during the pause as skipped (`too_late`); adds a notice.
+
+    Later rows stay pending, so that moved runs take place after the resume.
+    """
     missed = [
         row.slot_at
         for row in await _rows(tx, locked)
@@ -77,7 +80,7 @@ async def _rows(tx: Tx, locked: LockedAutomation) -> list[StoredSlot]:
 
 
 async def _close_past(tx: Tx, locked: LockedAutomation, rows: Sequence[StoredSlot]) -> None:
-    """Pending rows moved past now whose slot has come keep their record as skipped."""
+    """Marks pending rows whose slot has passed as skipped by the merchant, so that the slot keeps a row."""
     past = [row.slot_at for row in rows if row.state is OccurrenceState.PENDING and row.slot_at <= tx.now]
     await occurrences.skip_pending(
         tx, locked.automation.org, locked.automation.id, slots=past, reason=SkipReason.BY_MERCHANT

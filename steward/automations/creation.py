@@ -1,4 +1,4 @@
-"""Creations under an idempotency key: a repeated request answers the automation that the first one made."""
+"""Creates automations under an idempotency key; a repeated request returns the same automation."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -23,15 +23,15 @@ class KeyedCommand(Protocol):
 
     @property
     def idempotency_key(self) -> str | None:
-        """The key of the request; None without one."""
+        """The key of the request, or None."""
 
     def request_sha256(self) -> str:
-        """Returns the hash of the request: two that ask for the same have the same."""
+        """Returns the hash of the request; equal requests have equal hashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedAutomation:
-    """The automation, and whether an earlier request with the same key had made it."""
+    """An automation, and whether an earlier request with the same key created it."""
 
     automation: Automation
     replayed: bool
@@ -40,7 +40,7 @@ class CreatedAutomation:
 async def replayed(tx: Tx, actor: Actor, command: KeyedCommand) -> CreatedAutomation | None:
     """Returns the automation that an earlier request with the same key created.
 
-    None without a key or such a request. Raises KeyReused if that request asked for something else.
+    Returns None without a key or such a request. Raises KeyReused if that request was for something else.
     """
     if command.idempotency_key is None:
         return None
@@ -54,12 +54,13 @@ async def replayed(tx: Tx, actor: Actor, command: KeyedCommand) -> CreatedAutoma
     return CreatedAutomation(automation, replayed=True)
 
 
-async def keep_key(
+async def store_key(
     tx: Tx, actor: Actor, command: KeyedCommand, automation: Automation
 ) -> CreatedAutomation | None:
     """Stores the command's key, if it has one, with the automation that is about to be stored.
 
-    Returns the automation of another request with the key that was faster. Raises KeyReused as `replayed`.
+    If a concurrent request has stored the key first, returns the automation of that request. Raises KeyReused
+    like `replayed`.
     """
     if command.idempotency_key is None or await idempotency.store(
         tx,
@@ -74,8 +75,11 @@ async def keep_key(
     return await replayed(tx, actor, command)
 
 
-async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Automation:
-    """Stores a new automation with its clockwork and the first line of its history."""
+async def insert_automation(tx: Tx, actor: Actor, automation: Automation) -> Automation:
+    """Stores a new automation, its schedule row and the first entry of its history.
+
+    Returns it with `next_run_at`.
+    """
     timing = await first_timing(tx, automation)
     await automations.insert(tx, actor.org, automation)
     await schedules.insert(tx, actor.org, automation.id, timing)

@@ -9,7 +9,7 @@ from steward.automations.due_slots import (
     DueSlot,
     DueSlots,
     LockedAutomation,
-    work,
+    compute_due_slots,
 )
 from steward.automations.next_runs import applicable_periods, stored_slots
 from steward.automations.readiness import Obstacle
@@ -33,9 +33,10 @@ from steward.run_queue.queue import LockedQueue, RunRequest
 async def decide_due(
     tx: Tx, locked: LockedAutomation, *, rules: AutomationRules, max_slots: int | None = None
 ) -> LockedAutomation:
-    """Decides the slots due until now by D1 to D6; all of the automation's, or the oldest `max_slots`.
+    """Decides the automation's slots that are due now, oldest first, at most `max_slots`.
 
-    Every change that would drop slots comes after this, in the same transaction.
+    See docs/design/schedule.md#what-a-due-slot-becomes. A change that drops slots calls this first, in its
+    own transaction.
     """
     automation = locked.automation
     timings = await decide_many(
@@ -55,27 +56,33 @@ async def decide_many(
 ) -> dict[OrgId, dict[AutomationId, Timing]]:
     """Like `decide_due`, for several organizations; takes locks kind by kind, in sorted order.
 
-    `started` takes how late each run was made.
+    Appends to `started` how late each run was created.
     """
-    works = {org: await _works(tx, org, due[org], max_slots=max_slots) for org in sorted(due)}
+    slots_by_org = {org: await _due_slots(tx, org, due[org], max_slots=max_slots) for org in sorted(due)}
     late = tx.now - rules.late_limit
-    startable = {org: _startable(due[org], org_works, late) for org, org_works in works.items()}
+    startable = {
+        org: _startable(due[org], slots_by_automation, late)
+        for org, slots_by_automation in slots_by_org.items()
+    }
     queues: dict[AutomationId, LockedQueue] = {}  # all are locked before any run is enqueued
     for org, to_lock in startable.items():
         if to_lock:
             queues |= await run_queue.lock_many(tx, org, list(to_lock))
-    for org, org_works in works.items():
-        decided = await _decide_of_org(tx, org, org_works, startable[org], queues, late=late, rules=rules)
+    for org, slots_by_automation in slots_by_org.items():
+        decided = await _decide_of_org(
+            tx, org, slots_by_automation, startable[org], queues, late=late, rules=rules
+        )
         if started is not None:
             started += [tx.now - decision.run_at for decision in decided if decision.run_id is not None]
-    return await _store_timings(tx, works)
+    return await _store_timings(tx, slots_by_org)
 
 
 async def _store_timings(
-    tx: Tx, works: Mapping[OrgId, Mapping[AutomationId, DueSlots]]
+    tx: Tx, slots_by_org: Mapping[OrgId, Mapping[AutomationId, DueSlots]]
 ) -> dict[OrgId, dict[AutomationId, Timing]]:
     timings = {
-        org: {key: due_work.timing for key, due_work in org_works.items()} for org, org_works in works.items()
+        org: {key: due_slots.timing for key, due_slots in slots_by_automation.items()}
+        for org, slots_by_automation in slots_by_org.items()
     }
     for org, changed in timings.items():
         await schedules.set_many(tx, org, changed)
@@ -83,20 +90,22 @@ async def _store_timings(
 
 
 def _startable(
-    locked: Mapping[AutomationId, LockedAutomation], works: Mapping[AutomationId, DueSlots], late: datetime
+    locked: Mapping[AutomationId, LockedAutomation],
+    slots_by_automation: Mapping[AutomationId, DueSlots],
+    late: datetime,
 ) -> dict[AutomationId, Automation]:
     """Returns the automations that have a due slot in time."""
     return {
         key: locked[key].automation
-        for key, due_work in works.items()
-        if any(slot.run_at >= late for slot in due_work.due)
+        for key, due_slots in slots_by_automation.items()
+        if any(slot.run_at >= late for slot in due_slots.due)
     }
 
 
 async def _decide_of_org(
     tx: Tx,
     org: OrgId,
-    works: Mapping[AutomationId, DueSlots],
+    slots_by_automation: Mapping[AutomationId, DueSlots],
     startable: Mapping[AutomationId, Automation],
     queues: Mapping[AutomationId, LockedQueue],
     *,
@@ -108,11 +117,11 @@ async def _decide_of_org(
     if startable:
         obstacles = await readiness.obstacles(tx, org, list(startable.values()), templates=rules.templates)
     decided: list[DecidedSlot] = []
-    offers: list[RunRequest] = []
+    run_requests: list[RunRequest] = []
     missed: dict[AutomationId, list[datetime]] = {}
-    for key, due_work in works.items():
-        decided += [_closed(key, slot, name) for slot, name in due_work.closed]  # D1b
-        too_late = [slot for slot in due_work.due if slot.run_at < late]  # D2
+    for key, due_slots in slots_by_automation.items():
+        decided += [_closed(key, slot, name) for slot, name in due_slots.closed]  # D1b
+        too_late = [slot for slot in due_slots.due if slot.run_at < late]  # D2
         decided += [_skip(key, slot, SkipReason.TOO_LATE) for slot in too_late]
         missed[key] = [slot.slot_at for slot in too_late]
         automation = startable.get(key)
@@ -120,14 +129,14 @@ async def _decide_of_org(
             decided += await _start(
                 tx,
                 automation,
-                [slot for slot in due_work.due if slot.run_at >= late],
-                free=queues[key],
+                [slot for slot in due_slots.due if slot.run_at >= late],
+                queue=queues[key],
                 obstacle=obstacles.get(key),
-                offers=offers,
+                run_requests=run_requests,
             )
-    if offers:
-        await run_queue.enqueue_slots(tx, org, offers)
-        await runs.set_exempt(tx, org, _exempt_runs(works, decided))
+    if run_requests:
+        await run_queue.enqueue_slots(tx, org, run_requests)
+        await runs.set_exempt(tx, org, _exempt_runs(slots_by_automation, decided))
     if decided:
         await occurrences.decide(tx, org, decided)
     for key, slots_missed in missed.items():
@@ -135,13 +144,13 @@ async def _decide_of_org(
     return decided
 
 
-async def _works(
+async def _due_slots(
     tx: Tx, org: OrgId, due: Mapping[AutomationId, LockedAutomation], *, max_slots: int | None
 ) -> dict[AutomationId, DueSlots]:
     stored = await stored_slots(tx, org, due)
     periods = await applicable_periods(tx, org, due.values())
     return {
-        key: work(
+        key: compute_due_slots(
             due[key],
             stored.get(key, []),
             now=tx.now,
@@ -152,9 +161,16 @@ async def _works(
     }
 
 
-def _exempt_runs(works: Mapping[AutomationId, DueSlots], decided: Iterable[DecidedSlot]) -> list[RunId]:
-    """Returns the runs of slots that a person let through."""
-    exempt = {(key, slot.slot_at) for key, due_work in works.items() for slot in due_work.due if slot.exempt}
+def _exempt_runs(
+    slots_by_automation: Mapping[AutomationId, DueSlots], decided: Iterable[DecidedSlot]
+) -> list[RunId]:
+    """Returns the runs of slots that a person exempted from a closed period."""
+    exempt = {
+        (key, slot.slot_at)
+        for key, due_slots in slots_by_automation.items()
+        for slot in due_slots.due
+        if slot.exempt
+    }
     return [
         decision.run_id
         for decision in decided
@@ -167,21 +183,23 @@ async def _start(
     automation: Automation,
     due: Sequence[DueSlot],
     *,
-    free: LockedQueue,
+    queue: LockedQueue,
     obstacle: Obstacle | None,
-    offers: list[RunRequest],
+    run_requests: list[RunRequest],
 ) -> list[DecidedSlot]:
-    """Starts the first slot when the lane is free; the others find a live run (D3 to D6).
+    """Decides an automation's due slots in order.
 
-    What is to be made is put into `offers`, to be made for all automations at once.
+    A slot gets a run if no live run is active, else it is skipped; with `obstacle` its run is refused at once
+    (docs/design/schedule.md#what-a-due-slot-becomes, D3 to D6). Appends the runs to create to `run_requests`;
+    the caller creates them for all automations at once.
     """
     decided: list[DecidedSlot] = []
     for slot in due:
-        if free.active_run is not None:
-            decided.append(_skip(automation.id, slot, await _why_taken(tx, automation, free)))
+        if queue.active_run is not None:
+            decided.append(_skip(automation.id, slot, await _skip_reason(tx, automation, queue)))
             continue
         run = RunId(new_id(tx.now))
-        offers.append(
+        run_requests.append(
             RunRequest(
                 automation=automation,
                 mode=Mode.LIVE,
@@ -194,7 +212,7 @@ async def _start(
         )
         decided.append(_queued(automation.id, slot, run))
         if obstacle is None:
-            free = LockedQueue(run, RunStatus.QUEUED)
+            queue = LockedQueue(run, RunStatus.QUEUED)
     return decided
 
 
@@ -202,8 +220,11 @@ def _queued(key: AutomationId, slot: DueSlot, run: RunId) -> DecidedSlot:
     return DecidedSlot(key, slot.slot_at, slot.run_at, slot.local_key, OccurrenceState.QUEUED, None, run)
 
 
-async def _why_taken(tx: Tx, automation: Automation, queue: LockedQueue) -> SkipReason:
-    """Returns D4 only when a waiting run is the only one; with a run queued behind it, D3."""
+async def _skip_reason(tx: Tx, automation: Automation, queue: LockedQueue) -> SkipReason:
+    """Returns WAITING_APPROVAL if the active run waits for approval and no run is blocked behind it.
+
+    Returns PREVIOUS_RUNNING otherwise.
+    """
     if queue.status is not RunStatus.WAITING_APPROVAL:
         return SkipReason.PREVIOUS_RUNNING
     blocked_run = await active_run.oldest_blocked(tx, automation.org, automation.id)

@@ -27,7 +27,7 @@ class LockedAutomation:
 
 @dataclass(frozen=True, slots=True)
 class DueSlot:
-    """A slot whose time has come: a stored pending row, or one nobody has stored yet."""
+    """A slot that is due: of a stored pending row, or without a row."""
 
     run_at: datetime
     slot_at: datetime
@@ -39,7 +39,7 @@ class DueSlot:
 class DueSlots:
     """The due slots of one pass, in the order they are decided, and the timing afterwards.
 
-    `closed` are those that a closed period omits, each with the name of the period.
+    `closed` are slots that a closed period leaves out, each with the name of the period.
     """
 
     due: tuple[DueSlot, ...]
@@ -47,7 +47,7 @@ class DueSlots:
     closed: tuple[tuple[DueSlot, str], ...] = ()
 
 
-def work(
+def compute_due_slots(
     locked: LockedAutomation,
     stored: Sequence[StoredSlot],
     *,
@@ -57,8 +57,8 @@ def work(
 ) -> DueSlots:
     """Returns the automation's due slots, oldest first, at most `max_slots`, and its timing afterwards.
 
-    `stored` are its pending rows and every row from `next_slot_at` on. A stored row of any state accounts
-    for its slot. `closed` says when its slots are left out.
+    `stored` are its pending rows and every row from `next_slot_at` on. A slot with a stored row of any state
+    is not decided again. `closed` are the times at which its slots are left out.
     """
     timing = locked.timing
     if locked.automation.state is not AutomationState.ACTIVE:
@@ -103,7 +103,7 @@ def with_next(
     remaining_at: datetime | None,
     closed: ClosedTimes | None,
 ) -> Timing:
-    """Returns the timing with the first slot that is not decided, and the first of these that is open.
+    """Returns the timing with the first undecided slot, and the first one outside closed periods.
 
     `waiting` are the pending rows, `remaining_at` is the first slot without a row.
     """
@@ -121,7 +121,7 @@ def with_next(
     if remaining_at is not None:
         if stored_slots:
             first = first_open(slots_from, closed, remaining_at)
-        else:  # alike for all automations of the schedule, and costly where it never opens again
+        else:  # equal for all automations of the schedule, and costly if none of its slots is open again
             stream = automation.schedule, automation.timezone, automation.spread_minutes
             first = closed.first_open_of(stream, slots_from, remaining_at)
         coming += [] if first is None else [first]
@@ -131,7 +131,7 @@ def with_next(
 def _fresh_slots(
     unstored: Iterable[Slot], *, now: datetime, max_slots: int | None
 ) -> tuple[list[DueSlot], datetime | None]:
-    """Returns the due slots nobody has stored, and the first one that this pass leaves."""
+    """Returns the due slots without a stored row, and the first slot that this pass does not decide."""
     fresh: list[DueSlot] = []
     for slot in unstored:
         if slot.slot_at > now or len(fresh) == max_slots:
@@ -148,7 +148,7 @@ def _next_slot(
     now: datetime,
     remaining_at: datetime | None,
 ) -> datetime | None:
-    """Returns the first slot that is to come or that a bounded pass has left; it never moves back."""
+    """Returns the first slot that is still to be decided; it is never earlier than before."""
     if timing.next_slot_at is None or (remaining_at is not None and remaining_at <= now):
         return remaining_at
     if not any(row.slot_at > now for row in stored):

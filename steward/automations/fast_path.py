@@ -1,4 +1,4 @@
-"""Decides which due slots qualify for the fast path; all others take the slow path of `automations/due.py`.
+"""Decides which due slots take the fast path; all others take the slow path of `automations/due.py`.
 
 Most due slots are alike: the automation's only one, in time, no active run, its connections connected. Such a
 slot starts, and its automation is due again at its next slot; no whole record is needed.
@@ -73,7 +73,7 @@ async def start(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]], rules: Aut
 
 
 def _plain_slot(row: Row, *, now: datetime, late: datetime, rules: AutomationRules) -> PlainSlot | None:
-    """Returns the row's slot when it is the only one due, in time, and nobody edited it; otherwise None."""
+    """Returns the row's slot if it is the only one due, in time, and without a stored row; otherwise None."""
     is_offered = row["kind"] == AutomationKind.WORKFLOW or row["template_id"] in rules.templates
     if (
         not is_offered
@@ -82,7 +82,7 @@ def _plain_slot(row: Row, *, now: datetime, late: datetime, rules: AutomationRul
         or row["next_slot_at"] is None
     ):
         return None
-    # Slots begin before the stream looks, so `slots_after` leaves none of them out.
+    # The stream below ignores `slots_after`, so slots that it could exclude take the slow path.
     if row["slots_after"] >= row["next_slot_at"] - row["spread_minutes"] * _MINUTE_MS:
         return None
     slot, next_at = _from(row["schedule"], row["timezone"], row["spread_minutes"], row["next_slot_at"])
@@ -110,7 +110,7 @@ def _needs(row: Row, rules: AutomationRules) -> tuple[IntegrationId, ...]:
     )
 
 
-# Automations due at one time share few schedules; a look-up costs a fiftieth of working the slots out.
+# Automations due at one time share few schedules; a cached result costs a fiftieth of computing the slots.
 @lru_cache(maxsize=16_384)
 def _from(schedule: str, timezone: str, spread: int, slot_ms: int) -> tuple[Slot | None, datetime | None]:
     """Returns the slot at exactly that instant, if the schedule has it, and the instant of the next one."""

@@ -80,18 +80,18 @@ async def create(
 ) -> CreatedAutomation:
     """Sets up a workflow automation that runs `plan`, which is stored with it; `source` names its tool.
 
-    Raises ValidationFailed (all faults at once), KeyReused, NotConnected.
+    Raises ValidationFailed (all errors at once), KeyReused, NotConnected.
     """
-    faults = RequestErrors()
+    errors = RequestErrors()
     is_event = command.trigger.kind is TriggerKind.EVENT
-    schedule = checks.check_schedule(faults, command.schedule, is_event_started=is_event) or MANUAL
+    schedule = checks.check_schedule(errors, command.schedule, is_event_started=is_event) or MANUAL
     if command.timezone is not None:
-        checks.check_timezone(faults, command.timezone)
-    trigger = trigger_of(faults, command.trigger)
-    if not faults.found and (replay := await creation.replayed(tx, actor, command)) is not None:
+        checks.check_timezone(errors, command.timezone)
+    trigger = trigger_of(errors, command.trigger)
+    if not errors.errors_by_path and (replay := await creation.replayed(tx, actor, command)) is not None:
         return replay
-    stored_plan = await calls.choose(tx, actor.org, faults, plan, command.import_id, command.calls)
-    stored_plan = with_variables(faults, stored_plan, command.variables)
+    stored_plan = await calls.choose(tx, actor.org, errors, plan, command.import_id, command.calls)
+    stored_plan = with_variables(errors, stored_plan, command.variables)
     steps = plan_json.from_json(stored_plan)
     connections_by_id = await workflows.connections_of(
         tx, actor.org, [command.bindings, command.accounts], command.integration_id
@@ -99,24 +99,24 @@ async def create(
     store = checks.store_of(command.integration_id, connections_by_id)
     is_by_event = command.trigger.kind is TriggerKind.EVENT
     check_chosen_store(
-        faults, steps, store, is_chosen=command.integration_id is not None, is_by_event=is_by_event
+        errors, steps, store, is_chosen=command.integration_id is not None, is_by_event=is_by_event
     )
-    check_topics(faults, trigger, store, rules)
-    bindings = check_bound(faults, steps, command.bindings, command.accounts, connections_by_id)
+    check_topics(errors, trigger, store, rules)
+    bindings = check_bound(errors, steps, command.bindings, command.accounts, connections_by_id)
     timezone = command.timezone or await setup.default_zone(tx, actor, store)
-    checks.check_day(faults, schedule, timezone, tx.now)
+    checks.check_day(errors, schedule, timezone, tx.now)
     if command.send_mode == "send":
         missing = workflows.unconfigured(steps, bindings, store, connections_by_id)
-        await check_sending(tx, actor.org, faults, is_ready=not missing and not steps.unset_variables())
-    faults.refuse()
+        await check_sending(tx, actor.org, errors, is_ready=not missing and not steps.unset_variables())
+    errors.refuse()
     if command.integration_id is not None:
         checks.refuse_unconnected({"integration_id": [command.integration_id]}, connections_by_id)
     automation = _built(tx, actor, command, source, schedule, trigger, store, bindings, timezone, rules)
-    if (replay := await creation.keep_key(tx, actor, command, automation)) is not None:
+    if (replay := await creation.store_key(tx, actor, command, automation)) is not None:
         return replay
-    placed = await creation.place_automation(tx, actor, automation)
-    await workflows.keep_plan(tx, actor.org, automation.id, 1, stored_plan, bindings)
-    return CreatedAutomation(placed, replayed=False)
+    inserted = await creation.insert_automation(tx, actor, automation)
+    await workflows.store_plan(tx, actor.org, automation.id, 1, stored_plan, bindings)
+    return CreatedAutomation(inserted, replayed=False)
 
 
 def _built(

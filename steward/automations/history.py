@@ -1,4 +1,4 @@
-"""The lines of an automation's history: who changed what, and when."""
+"""Writes the history of automations: who changed what, and when."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +23,7 @@ async def note(
     reason: str | None = None,
     fields: Sequence[FieldEdit] = (),
 ) -> None:
-    """Writes what was done to the automation as it now is; `actor` None is the service itself."""
+    """Adds an entry to the history of the automation in its current state; `actor` None is the service."""
     await history.add(
         tx,
         automation.org,

@@ -7,7 +7,7 @@ from steward.automations.checks import check_version
 from steward.automations.due_slots import LockedAutomation
 from steward.automations.pauses import StateCommand, save_state
 from steward.automations.rules import AutomationRules
-from steward.database import due_rows as ticks
+from steward.database import due_rows
 from steward.database.automations import streaks
 from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
@@ -25,10 +25,10 @@ DISPATCH = "dispatch"
 
 
 async def resume(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
-    """Resumes an automation at a person's request; its slots begin now (R15).
+    """Resumes an automation at a person's request; its slots begin now.
 
-    Raises NotFound, StaleVersion, WrongState, ValidationFailed (a `once` that has passed), NotConnected,
-    NotReady.
+    See docs/design/schedule.md#slot-rules, R15. Raises NotFound, StaleVersion, WrongState, ValidationFailed
+    (a `once` that has passed), NotConnected, NotReady.
     """
     locked = await next_runs.lock(tx, actor.org, command.automation)
     before = locked.automation
@@ -50,8 +50,8 @@ async def resume(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automati
     await coming.close_missed(tx, locked)
     after = await save_state(tx, actor, before, after, action=HistoryAction.RESUMED)
     await streaks.succeeded(tx, before.org, before.id)
-    await ticks.clear(tx, DISPATCH, [before.id])
-    # After `this_and_later` the rows stored up to its time come back, and account for the slots before it.
+    await due_rows.clear(tx, DISPATCH, [before.id])
+    # Rows that `this_and_later` stored up to its time stay, so the slots up to then are already decided.
     slots_after = max(tx.now, locked.timing.slots_after)
     return (
         await next_runs.begin_slots(tx, LockedAutomation(after, locked.timing), slots_after=slots_after)
@@ -69,7 +69,7 @@ async def archive(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automat
     before = locked.automation
     after = replace(before, state=AutomationState.ARCHIVED, paused_by=None)
     after = await save_state(tx, actor, before, after, action=HistoryAction.ARCHIVED)
-    # The rows `this_and_later` had stored are gone: nothing holds back slots up to its time any more.
+    # The rows that `this_and_later` stored are deleted, so slots up to its time may be computed again.
     timing = replace(locked.timing, slots_after=min(tx.now, locked.timing.slots_after))
     after = (await next_runs.rewrite_next(tx, LockedAutomation(after, timing))).automation
     await ending.end_for_archive(tx, before.org, before.id)

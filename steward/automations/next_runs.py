@@ -1,4 +1,4 @@
-"""Stores when automations are due next, under the lock of their schedules."""
+"""Computes and stores when automations are due next, under the lock of their schedules."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -52,7 +52,10 @@ async def applicable_periods(tx: Tx, org: OrgId, due: Iterable[LockedAutomation]
 
 
 async def first_timing(tx: Tx, automation: Automation) -> Timing:
-    """Returns the timing of an automation whose slots begin now, at its set-up (R15)."""
+    """Returns the timing of a new automation, whose slots begin now.
+
+    See docs/design/schedule.md#slot-rules, R15.
+    """
     first, now = None, tx.now
     if automation.state is AutomationState.ACTIVE:
         first = next(slot_stream(automation, after=now, slots_after=now), None)
@@ -64,7 +67,7 @@ async def first_timing(tx: Tx, automation: Automation) -> Timing:
 
 
 async def rewrite_next(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
-    """Rewrites `next_run_at` after an occurrence was edited, moves and skips applied.
+    """Recomputes `next_run_at` after an occurrence was edited, with moves and skips applied.
 
     Decides nothing: slots that are due stay due.
     """
@@ -87,7 +90,7 @@ async def rewrite_many(tx: Tx, org: OrgId, automations_to_lock: Collection[Autom
 async def _rewrite(
     tx: Tx, org: OrgId, locked: Mapping[AutomationId, LockedAutomation]
 ) -> dict[AutomationId, Timing]:
-    """Reads slots and periods after the locks, and writes the timings they give."""
+    """Reads slots and closed periods after the locks, and stores the timings that result."""
     stored = await stored_slots(tx, org, locked)
     periods = await applicable_periods(tx, org, locked.values())
     timings = {key: _rewritten(row, stored.get(key, []), periods) for key, row in locked.items()}
@@ -111,9 +114,9 @@ def _rewritten(locked: LockedAutomation, stored: Sequence[StoredSlot], periods: 
 
 
 async def begin_slots(tx: Tx, locked: LockedAutomation, *, slots_after: datetime) -> LockedAutomation:
-    """Restarts the automation's slots after `slots_after` (R15).
+    """Restarts the automation's slots after `slots_after` (docs/design/schedule.md#slot-rules, R15).
 
-    This happens at resume, at a change of schedule, zone or trigger, and after `this_and_later`. Requires
+    Used at resume, at a change of schedule, zone or trigger, and after `this_and_later`. Requires
     that the automation has been saved in its new state.
     """
     first = None
@@ -122,14 +125,14 @@ async def begin_slots(tx: Tx, locked: LockedAutomation, *, slots_after: datetime
     timing = replace(
         locked.timing, slots_after=slots_after, next_slot_at=None if first is None else first.slot_at
     )
-    await _leave_to_history(tx, LockedAutomation(locked.automation, timing))
+    await _advance_audit_past_decided(tx, LockedAutomation(locked.automation, timing))
     return await rewrite_next(tx, LockedAutomation(locked.automation, timing))
 
 
-async def _leave_to_history(tx: Tx, locked: LockedAutomation) -> None:
-    """Moves the auditor past slots that an earlier schedule decided before a clock was set back.
+async def _advance_audit_past_decided(tx: Tx, locked: LockedAutomation) -> None:
+    """Moves `audited_until` past slots that an earlier schedule decided and that lie after `slots_after`.
 
-    The auditor continues after them, since it knows only the present schedule.
+    The auditor knows only the current schedule. Such slots exist after a clock was set back.
     """
     org, automation, timing = locked.automation.org, locked.automation.id, locked.timing
     rows = await occurrences.open_rows(tx, org, automation, since=timing.slots_after + INSTANT)

@@ -57,7 +57,7 @@ async def pause_by_service(
 async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
     """Pauses an automation whose slots cannot be decided; returns False if it is not active.
 
-    Neither its slots nor its own fields are read: one of them is what is broken.
+    It reads neither its slots nor its own fields, since one of them is what cannot be read.
     """
     await schedules.lock(tx, org, automation)
     version = await automations.pause_unread(tx, org, automation, reason=_BROKEN)
@@ -109,7 +109,10 @@ async def _pause(
     reason: str | None,
     rules: AutomationRules,
 ) -> Automation:
-    """Decides due slots first; then removes planned slots and ends runs that wait to start."""
+    """Decides the due slots, then stores the paused state and clears the next run.
+
+    Ends queued runs of slots and events; other runs continue.
+    """
     locked = await due.decide_due(tx, locked, rules=rules)
     before = locked.automation
     words = None if reason is None else reason[:_LONGEST_REASON]
@@ -123,7 +126,7 @@ async def _pause(
 async def save_state(
     tx: Tx, actor: Actor | None, before: Automation, after: Automation, *, action: HistoryAction
 ) -> Automation:
-    """Writes a change of state as the next version, with its line of history. Raises WrongState."""
+    """Stores a change of state as the next version, with an entry of the history. Raises WrongState."""
     after = replace(after, version=before.version + 1, updated_at=tx.now)
     if await automations.save(tx, before.org, after, expected_version=before.version) == 0:
         raise WrongState("This automation was changed at the same moment. Reload it.")

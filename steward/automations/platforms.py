@@ -34,7 +34,7 @@ def _is_on_store(plan: Plan) -> bool:
 
 
 def lacking(plan: Plan, platform: str) -> list[Finding]:
-    """Returns what of a flow has no counterpart on a platform; empty for plans of other sources."""
+    """Returns errors for the parts of a flow that a platform does not support; none for other plans."""
     if plan.mode is not DataMode.ENVIRONMENT:
         return []
     name = PLATFORM_NAMES.get(platform, platform)
@@ -48,41 +48,41 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
     if paths:
         named = ", ".join(f"“{path[:80]}”" for path in paths[:_MAX_NAMED])
         more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
-        message = f"It uses {named}{more}, which cannot be read of {name}. Run it on another store."
+        message = f"It uses {named}{more}, which cannot be read from {name}. Run it on another store."
         findings.append(Finding(None, FindingLevel.ERROR, "parameter", message))
     return findings
 
 
 def check_chosen_store(
-    faults: RequestErrors, plan: Plan, store: Connection | None, *, is_chosen: bool, is_by_event: bool
+    errors: RequestErrors, plan: Plan, store: Connection | None, *, is_chosen: bool, is_by_event: bool
 ) -> None:
     """Checks the store of a new workflow, which is chosen when its plan or its trigger needs one."""
     platforms = platforms_of(plan)
     needs_store = bool(platforms) or is_by_event
     if len(platforms) > 1 and plan.mode is not DataMode.ENVIRONMENT:
-        faults.add(
+        errors.add(
             "integration_id", f"Its steps work on {' and '.join(platforms)}; it can run on one store only."
         )
     elif is_chosen != needs_store:
         message = "Choose the store it runs on." if needs_store else "No step of this workflow needs a store."
-        faults.add("integration_id", message)
+        errors.add("integration_id", message)
     elif store is not None and store.kind in STORES and lacking(plan, store.kind):
-        check_platform(faults, plan, store)
+        check_platform(errors, plan, store)
     else:
-        check_store(faults, platforms or STORES, store, is_named=needs_store)
+        check_store(errors, platforms or STORES, store, is_named=needs_store)
 
 
-def check_platform(faults: RequestErrors, plan: Plan, store: Connection) -> None:
+def check_platform(errors: RequestErrors, plan: Plan, store: Connection) -> None:
     """Checks that a flow's steps have counterparts on the store's platform; reports those that have none."""
     findings = lacking(plan, store.kind)
     names = [f"“{finding.step}”" for finding in findings if finding.step is not None]
     if names:
         more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         message = f"These steps have no counterpart in {PLATFORM_NAMES.get(store.kind, store.kind)}: "
-        faults.add("integration_id", f"{message}{', '.join(names[:_MAX_NAMED])}{more}.")
+        errors.add("integration_id", f"{message}{', '.join(names[:_MAX_NAMED])}{more}.")
     for finding in findings:
         if finding.step is None:
-            faults.add("integration_id", finding.message)
+            errors.add("integration_id", finding.message)
 
 
 def _steps(plan: Plan) -> list[PlanStep]:

@@ -19,7 +19,7 @@ from steward.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The code and words with which a run is refused when it is created."""
+    """The code and message with which a run is refused when it is created."""
 
     code: str
     message: str
@@ -60,7 +60,7 @@ async def _unready(tx: Tx, automation: Automation) -> Obstacle | None:
     """Returns the obstacle of a workflow that has no plan or whose steps lack usable connections."""
     state = await workflows.state_of(tx, automation)
     if state is None:
-        return Obstacle("not_ready", "The steps of this automation are no longer there. Import it again.")
+        return Obstacle("not_ready", "The steps of this automation no longer exist. Import it again.")
     return None if state.is_ready else Obstacle("not_ready", workflows.words_of(state))
 
 
@@ -103,9 +103,9 @@ def is_clear(automation: Automation, templates: Templates, connected: Collection
 
 
 def why_unusable(connection: Connection | None) -> str | None:
-    """Plain words on why a connection cannot be used now, naming it; None when it can."""
+    """Returns why a connection cannot be used now, as a sentence that names it; None if it can."""
     if connection is None:
-        return "A connection this automation uses is no longer there. Choose another one."
+        return "A connection of this automation no longer exists. Choose another one."
     if connection.state is ConnectionState.CONNECTED:
         return None
     return f"{connection.name} is not connected. Reconnect it in the web app."

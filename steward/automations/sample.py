@@ -148,7 +148,7 @@ class _Progress:
 
 
 async def _walk(template: Template, context: StepContext, counter: ReadCounter) -> Sample:
-    """Takes the steps up to the first that sends; a step that changes only proposes."""
+    """Runs the steps before the first that sends; a step that changes only proposes."""
     progress = _Progress()
     message: str | None = None
     changes: int | None = None
@@ -168,7 +168,7 @@ async def _walk(template: Template, context: StepContext, counter: ReadCounter) 
     except StepFailed as error:
         message = error.message
     if not counter.is_conclusive:
-        message = "There is too much to read to say it from the first objects. A test run reads everything."
+        message = "There are too many objects for a preview. Start a test run, which reads all of them."
         return Sample(counter.noun, None, None, None, False, (), (), message)
     labels = tuple(
         SampledObject(proposal.object.label, proposal.message) for proposal in progress.proposals[:_MAX_SHOWN]

@@ -1,4 +1,4 @@
-"""Reads of a sample: they are counted, and only the first objects are read."""
+"""Reads the first objects for a sample, and counts them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ class ReadCounter:
 
     @property
     def is_conclusive(self) -> bool:
-        """Whether the first objects speak for themselves: what is counted needs no other list as a whole."""
+        """Whether counts from the reads are meaningful: no list was cut short, or only one list was read."""
         return not self.cut or len(self.read) == 1
 
     @property
@@ -47,7 +47,7 @@ class FirstObjectsReader(ForwardingReader):
     counter: ReadCounter
 
     async def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """Yields pages, of lists of objects only the first ones."""
+        """Yields the pages of a read; of a list of objects only the first ones."""
         if op.name not in _NOUNS:
             async for page in self.reader.read(op, params):
                 yield page

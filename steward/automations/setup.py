@@ -1,4 +1,4 @@
-"""Creates an automation from a template, inputs and a schedule; imports/ does so from workflows."""
+"""Creates an automation from a template, inputs and a schedule."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from steward.automations import checks
 from steward.automations.checks import BY_SCHEDULE, RequestedTrigger, RequestErrors
-from steward.automations.creation import CreatedAutomation, keep_key, place_automation, replayed
+from steward.automations.creation import CreatedAutomation, insert_automation, replayed, store_key
 from steward.automations.rules import AutomationRules
 from steward.database.accounts import connections, organizations
 from steward.database.automations import records as automations
@@ -32,7 +32,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",",
 class CreateCommand:
     """A requested automation; `schedule` is as it was sent, with the API's field names.
 
-    `read` is what the edge has made of the schedule, so that it is not read twice.
+    `parsed_schedule` is `schedule` as the request handler has already parsed it; None if it has not.
     """
 
     template_id: str
@@ -44,7 +44,7 @@ class CreateCommand:
     timezone: str | None = None
     trigger: RequestedTrigger = BY_SCHEDULE
     idempotency_key: str | None = None
-    read: Schedule | None = None
+    parsed_schedule: Schedule | None = None
 
     def request_sha256(self) -> str:
         """Returns the hash of the request; equal requests have equal hashes."""
@@ -67,7 +67,7 @@ class CreateCommand:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """The parsed parts of a request; the schedule is `manual` where it is invalid."""
+    """The parsed parts of a request; an invalid schedule is replaced by `manual`."""
 
     template: Template
     inputs: JsonObject
@@ -77,7 +77,7 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Environment:
-    """The environment of an automation: its store, the known connections, and the zone."""
+    """The records that an automation refers to: its store and connections; and its time zone."""
 
     store: Connection | None
     connections_by_id: Mapping[IntegrationId, Connection]
@@ -89,82 +89,84 @@ async def create(
 ) -> CreatedAutomation:
     """Sets up an automation.
 
-    Raises ValidationFailed (all faults at once), KeyReused, NotConnected.
+    Raises ValidationFailed (all errors at once), KeyReused, NotConnected.
     """
-    faults = RequestErrors()
-    checked = _check_shapes(faults, command, rules)
-    if not faults.found and (replay := await replayed(tx, actor, command)) is not None:
+    errors = RequestErrors()
+    checked = _check_shapes(errors, command, rules)
+    if not errors.errors_by_path and (replay := await replayed(tx, actor, command)) is not None:
         return replay
     if checked is None:
-        raise ValidationFailed(errors=faults.found)
-    context = await _check_world(tx, actor, command, checked, faults=faults, rules=rules)
+        raise ValidationFailed(errors=errors.errors_by_path)
+    context = await _check_records(tx, actor, command, checked, errors=errors, rules=rules)
     automation = _build(tx, actor, command, checked, context=context, rules=rules)
-    if (replay := await keep_key(tx, actor, command, automation)) is not None:
+    if (replay := await store_key(tx, actor, command, automation)) is not None:
         return replay
-    return CreatedAutomation(await place_automation(tx, actor, automation), replayed=False)
+    return CreatedAutomation(await insert_automation(tx, actor, automation), replayed=False)
 
 
 async def draw_up(tx: Tx, actor: Actor, command: CreateCommand, *, rules: AutomationRules) -> Automation:
     """Returns the automation that `create` would set up; stores nothing.
 
-    Raises ValidationFailed (all faults at once), NotConnected.
+    Raises ValidationFailed (all errors at once), NotConnected.
     """
-    faults = RequestErrors()
-    checked = _check_shapes(faults, command, rules)
+    errors = RequestErrors()
+    checked = _check_shapes(errors, command, rules)
     if checked is None:
-        raise ValidationFailed(errors=faults.found)
-    context = await _check_world(tx, actor, command, checked, faults=faults, rules=rules)
+        raise ValidationFailed(errors=errors.errors_by_path)
+    context = await _check_records(tx, actor, command, checked, errors=errors, rules=rules)
     return _build(tx, actor, command, checked, context=context, rules=rules)
 
 
-def _check_shapes(faults: RequestErrors, command: CreateCommand, rules: AutomationRules) -> _Checked | None:
+def _check_shapes(errors: RequestErrors, command: CreateCommand, rules: AutomationRules) -> _Checked | None:
     template = rules.templates.get(command.template_id)
     is_event = command.trigger.kind is TriggerKind.EVENT
-    schedule = checks.check_schedule(faults, command.schedule, is_event_started=is_event, read=command.read)
+    schedule = checks.check_schedule(
+        errors, command.schedule, is_event_started=is_event, parsed=command.parsed_schedule
+    )
     if command.timezone is not None:
-        checks.check_timezone(faults, command.timezone)
+        checks.check_timezone(errors, command.timezone)
     if template is None or command.template_id == WORKFLOW_TEMPLATE:
-        faults.add("template_id", "There is no such template. Use an id from the list of templates.")
+        errors.add("template_id", "There is no such template. Use an id from the list of templates.")
         return None
-    inputs = checks.check_inputs(faults, template, command.inputs)
-    trigger = checks.check_trigger(faults, template, command.trigger)
-    checks.check_home(faults, template, command.integration_id)
-    checks.check_connection_list(faults, template, command.connections)
+    inputs = checks.check_inputs(errors, template, command.inputs)
+    trigger = checks.check_trigger(errors, template, command.trigger)
+    checks.check_home(errors, template, command.integration_id)
+    checks.check_connection_list(errors, template, command.connections)
     return _Checked(template, inputs, schedule or MANUAL, trigger)
 
 
-async def _check_world(
+async def _check_records(
     tx: Tx,
     actor: Actor,
     command: CreateCommand,
     checked: _Checked,
     *,
-    faults: RequestErrors,
+    errors: RequestErrors,
     rules: AutomationRules,
 ) -> _Environment:
     """Checks the request against the organization's records. Raises ValidationFailed, then NotConnected."""
-    template, sound = checked.template, not faults.touches("inputs")
-    named = template.connections_of(checked.inputs) if sound else ()
+    template, are_inputs_valid = checked.template, not errors.touches("inputs")
+    named = template.connections_of(checked.inputs) if are_inputs_valid else ()
     needed = _connections_needed(command, named)
     ids = {*needed["integration_id"], *needed["connections"]}
     ids |= {reference.integration_id for reference in named}
     connections_by_id = await connections.among(tx, actor.org, ids) if ids else {}
     store = checks.store_of(command.integration_id, connections_by_id)
-    if not faults.touches("integration_id"):
+    if not errors.touches("integration_id"):
         checks.check_store(
-            faults, template.facts.platforms, store, is_named=command.integration_id is not None
+            errors, template.facts.platforms, store, is_named=command.integration_id is not None
         )
-    checks.check_reads(faults, template, command.connections, connections_by_id)
-    # What cannot be run on has no channels or topics to find fault with.
-    fitting = None if faults.touches("integration_id") else store
-    if sound:
+    checks.check_reads(errors, template, command.connections, connections_by_id)
+    # A store that was refused is left out, so that its channels and topics raise no further errors.
+    fitting = None if errors.touches("integration_id") else store
+    if are_inputs_valid:
         others = await _automations_named(tx, actor.org, checked)
-        checks.check_named(faults, template, checked.inputs, SetupContext(fitting, connections_by_id, others))
-    if not faults.touches("trigger"):
-        checks.check_topics(faults, template, checked.trigger, fitting, rules=rules)
+        checks.check_named(errors, template, checked.inputs, SetupContext(fitting, connections_by_id, others))
+    if not errors.touches("trigger"):
+        checks.check_topics(errors, template, checked.trigger, fitting, rules=rules)
     timezone = command.timezone or await default_zone(tx, actor, store)
-    checks.check_day(faults, checked.schedule, timezone, tx.now)
-    faults.refuse()
+    checks.check_day(errors, checked.schedule, timezone, tx.now)
+    errors.refuse()
     checks.refuse_unconnected(needed, connections_by_id)
     return _Environment(store, connections_by_id, timezone)
 
@@ -204,7 +206,7 @@ def _build(
     rules: AutomationRules,
 ) -> Automation:
     automation_id = AutomationId(new_id(tx.now))
-    # Interface 3; contract 4.1: an event trigger is switched on with resume.
+    # An automation with an event trigger is created as a draft; resuming it starts its events.
     starts = checked.schedule.cadence is not Cadence.MANUAL and isinstance(checked.trigger, ScheduleTrigger)
     return Automation(
         org=actor.org,

@@ -1,4 +1,4 @@
-"""Provides the steps of a run with what their automation remembers from earlier runs."""
+"""Gives the steps of a run access to the memory of automations, which earlier runs stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Topics of store events: in plain words, and which automations they start; subscriptions are events/'s."""
+"""Describes topics of store events in plain words, and stores which topics start which automations."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from steward.database.events import subscriptions
 from steward.model.automation import Automation, AutomationState
 from steward.model.trigger import EventTrigger, Listening, Trigger
 
-# The canonical topics of connectors 8.
+# Plain words for canonical topics (connectors/base/deliveries.py, TopicSpec).
 _WORDS = {
     "orders/create": "an order is created",
     "orders/updated": "an order is changed",
@@ -30,9 +30,9 @@ _WORDS = {
     "discounts/create": "a discount is created",
     "discounts/update": "a discount is changed",
     "discounts/delete": "a discount is deleted",
-    "checkouts/create": "a checkout is begun",
+    "checkouts/create": "a checkout is started",
     "fulfillments/create": "a fulfilment is made",
-    "returns/request": "a return is asked for",
+    "returns/request": "a return is requested",
     "draft_orders/create": "a draft order is created",
     "collections/update": "a collection is changed",
     "locations/create": "a location is added",
@@ -52,9 +52,9 @@ def shown_trigger(automation: Automation) -> Trigger:
     if not isinstance(trigger, EventTrigger):
         return trigger
     if automation.state is AutomationState.ACTIVE:
-        # One just made active is not yet read back with what is heard.
-        heard = Listening.NOT_YET if trigger.listening is Listening.OFF else trigger.listening
-        return replace(trigger, words=_topic_words(trigger.topics), listening=heard)
+        # An automation that has just become active still has the listening state of before.
+        listening = Listening.NOT_YET if trigger.listening is Listening.OFF else trigger.listening
+        return replace(trigger, words=_topic_words(trigger.topics), listening=listening)
     return replace(trigger, words=_topic_words(trigger.topics), listening=Listening.OFF, reason=None)
 
 

@@ -1,4 +1,4 @@
-"""Checks of what a workflow's plan needs: its store, trigger and variables, and whether it may send."""
+"""Checks the trigger, topics and variables of a workflow, and whether it may send without approval."""
 
 from collections.abc import Mapping
 
@@ -14,54 +14,55 @@ from steward.model.json import JsonObject
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
 
 
-def trigger_of(faults: RequestErrors, requested: RequestedTrigger) -> Trigger:
+def trigger_of(errors: RequestErrors, requested: RequestedTrigger) -> Trigger:
     """Returns the trigger, checked by its shape only."""
     if requested.kind is TriggerKind.SCHEDULE:
         if requested.topics:
-            faults.add("trigger.topics", "Topics belong to a trigger of kind event.")
+            errors.add("trigger.topics", "Topics belong to a trigger of kind event.")
         return ScheduleTrigger()
     if not 1 <= len(requested.topics) <= checks.MAX_TOPICS:
-        faults.add("trigger.topics", f"Name 1 to {checks.MAX_TOPICS} topics.")
+        errors.add("trigger.topics", f"Name 1 to {checks.MAX_TOPICS} topics.")
     if len(set(requested.topics)) != len(requested.topics):
-        faults.add("trigger.topics", "Name each topic once.")
+        errors.add("trigger.topics", "Name each topic once.")
     for index, topic in enumerate(requested.topics):
         if not 1 <= len(topic) <= checks.LONGEST_TOPIC:
-            faults.add(f"trigger.topics.{index}", f"A topic has 1 to {checks.LONGEST_TOPIC} characters.")
+            errors.add(f"trigger.topics.{index}", f"A topic has 1 to {checks.LONGEST_TOPIC} characters.")
     return EventTrigger(requested.topics)
 
 
 def check_topics(
-    faults: RequestErrors, trigger: Trigger, store: Connection | None, rules: AutomationRules
+    errors: RequestErrors, trigger: Trigger, store: Connection | None, rules: AutomationRules
 ) -> None:
     """Checks that the store can send each topic."""
     if not isinstance(trigger, EventTrigger) or store is None:
         return
     for topic in trigger.topics:
         if topic not in rules.topics_of(store):
-            faults.add("trigger.topics", f"{store.name} cannot send {topic}.")
+            errors.add("trigger.topics", f"{store.name} cannot send {topic}.")
 
 
 def with_variables(
-    faults: RequestErrors, stored_plan: JsonObject, requested: Mapping[str, str] | None
+    errors: RequestErrors, stored_plan: JsonObject, requested: Mapping[str, str] | None
 ) -> JsonObject:
     """Returns the stored plan with the requested values of the variables of n8n that it reads.
 
-    None keeps the values of those that it still reads. Reports the names of others.
+    None keeps the values of those that it still reads. Adds errors for names of other variables.
     """
     names = {variable.name for variable in plan_json.from_json(stored_plan).all_n8n_variables()}
     values = plan_json.values_in(stored_plan) if requested is None else requested
     for name in (requested or {}).keys() - names:
-        faults.add(f"variables.{name}", "This workflow reads no variable of that name.")
+        errors.add(f"variables.{name}", "This workflow reads no variable of that name.")
     return plan_json.with_values(
         stored_plan, {name: value for name, value in values.items() if name in names}
     )
 
 
-async def check_sending(tx: Tx, org: OrgId, faults: RequestErrors, *, is_ready: bool) -> None:
+async def check_sending(tx: Tx, org: OrgId, errors: RequestErrors, *, is_ready: bool) -> None:
     """Checks that sends need no approval in this organization and that all steps are connected."""
     organization = await organizations.get(tx, org)
     if organization is None or not organization.send_without_approval:
-        faults.add("send_mode", "This organization sends nothing without approval. Choose ask.")
+        message = "This organization requires approval for every message."
+        errors.add("send_mode", f"{message} Set send_mode to ask.")
     elif not is_ready:
-        message = "Steps are still without a connection, or variables without a value."
-        faults.add("send_mode", f"{message} Choose ask, and change it later.")
+        message = "Some steps still have no connection, or some variables no value."
+        errors.add("send_mode", f"{message} Set send_mode to ask, and change it later.")

@@ -16,8 +16,8 @@ from steward.model.plan import STEP_NEEDS, Plan, PlanStep
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
 _MAX_NAMED = 5
-_WORKFLOW = "workflow"  # what a step lacks that calls one, while none is chosen
-_MAX_ID = 2**53 - 1  # contract 1.2, Integer
+_WORKFLOW = "workflow"  # the kind of a step that calls a workflow which is not chosen yet
+_MAX_ID = 2**53 - 1  # the largest integer of the API: JSON numbers are exact up to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class UnboundStep:
 
 
 def readiness_wire(state: "WorkflowState | None") -> JsonObject:
-    """Returns the API form of a workflow's readiness: steps without a usable connection, variables unset."""
+    """Returns the API form of a workflow's readiness, with unbound steps and variables without a value."""
     steps_to_bind = () if state is None else state.unconfigured
     return {
         "ready": state is not None and state.is_ready,
@@ -98,8 +98,8 @@ def _why(
     if not _is_up(connection):
         return "needs_reconnecting"
     expected = _document(step.origin.target)
-    led = _document(binding.get("target")) or own_document(connection)
-    return "wrong_target" if expected is not None and led is not None and expected != led else None
+    bound = _document(binding.get("target")) or own_document(connection)
+    return "wrong_target" if expected is not None and bound is not None and expected != bound else None
 
 
 def _bound_connection(
@@ -193,7 +193,7 @@ async def _missing(tx: Tx, automation: Automation, plan: Plan) -> list[UnboundSt
     return unconfigured(plan, automation.bindings, store, connections_by_id)
 
 
-async def keep_plan(
+async def store_plan(
     tx: Tx, org: OrgId, automation: AutomationId, version: int, plan: JsonObject, bindings: JsonObject
 ) -> None:
     """Stores the plan of a version and the bindings of its steps."""
@@ -203,7 +203,7 @@ async def keep_plan(
 
 
 def words_of(state: WorkflowState) -> str:
-    """Returns sentences that say why it is not ready and name the steps and variables."""
+    """Returns sentences that say why the workflow is not ready and name its steps and variables."""
     calling = [step.step for step in state.unconfigured if step.kind == _WORKFLOW]
     unbound = [step.step for step in state.unconfigured if step.kind != _WORKFLOW]
     unset = state.plan.unset_variables()

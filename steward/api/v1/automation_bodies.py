@@ -198,7 +198,7 @@ def create_command(body: CreateBody) -> CreateCommand:
         name=body.name,
         inputs=body.inputs,
         schedule=body.schedule.sent,
-        read=body.schedule.read,
+        parsed_schedule=body.schedule.read,
         integration_id=integration_of(body.integration_id),
         connections=bound_connections(body.connections),
         timezone=body.timezone if "timezone" in body.model_fields_set else None,

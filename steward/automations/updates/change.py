@@ -26,9 +26,9 @@ async def update(tx: Tx, actor: Actor, command: UpdateCommand, *, rules: Automat
     """
     locked = await next_runs.lock(tx, actor.org, command.automation)
     before = locked.automation
-    faults = RequestErrors()
-    changed = check_shapes(faults, command, before, rules)
-    faults.refuse()
+    errors = RequestErrors()
+    changed = check_shapes(errors, command, before, rules)
+    errors.refuse()
     check_version(before, command.version)
     if before.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived. Restore it before you change it.")
@@ -76,7 +76,10 @@ async def _write(
 
 
 def _start_of(automation: Automation) -> tuple[object, ...]:
-    """Returns what the slots depend on: when a part of it changes, they begin again (R15)."""
+    """Returns the fields that slots depend on: if one changes, the slots begin again.
+
+    See docs/design/schedule.md#slot-rules, R15.
+    """
     return automation.state, automation.schedule, automation.timezone, automation.trigger.to_json()
 
 

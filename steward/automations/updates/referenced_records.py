@@ -20,28 +20,28 @@ async def check_records(
     tx: Tx, command: UpdateCommand, before: Automation, changed: Automation, *, rules: AutomationRules
 ) -> Automation:
     """Checks the given fields against the organization's records. Raises ValidationFailed, NotConnected."""
-    faults = RequestErrors()
+    errors = RequestErrors()
     template = rules.templates.get(before.template_id)
     if (changed.schedule, changed.timezone) != (before.schedule, before.timezone):
-        checks.check_day(faults, changed.schedule, changed.timezone, tx.now)  # R11
+        checks.check_day(errors, changed.schedule, changed.timezone, tx.now)  # R11
     if template is None:
-        faults.refuse()
+        errors.refuse()
         return changed
     connections_by_id = await _connections_of(tx, changed, template)
     store = checks.store_of(changed.integration_id, connections_by_id)
     needed: dict[str, list[IntegrationId]] = {}
     if command.has_integration and changed.integration_id is not None:
-        checks.check_store(faults, _platforms_of(before, template), store, is_named=True)
+        checks.check_store(errors, _platforms_of(before, template), store, is_named=True)
         needed["integration_id"] = [changed.integration_id]
-    # As at set-up: what cannot be run on has no channels or topics to find fault with.
-    fitting = None if faults.touches("integration_id") else store
+    # A store that was refused is left out, so that its channels and topics raise no further errors.
+    fitting = None if errors.touches("integration_id") else store
     if command.connections is not None:
-        checks.check_reads(faults, template, command.connections, connections_by_id)
+        checks.check_reads(errors, template, command.connections, connections_by_id)
         needed["connections"] = [connection.integration_id for connection in command.connections]
-    needed |= await _check_named(tx, faults, command, changed, template, fitting, connections_by_id)
+    needed |= await _check_named(tx, errors, command, changed, template, fitting, connections_by_id)
     if command.changes_events:
-        checks.check_topics(faults, template, changed.trigger, fitting, rules=rules)
-    faults.refuse()
+        checks.check_topics(errors, template, changed.trigger, fitting, rules=rules)
+    errors.refuse()
     checks.refuse_unconnected(_changed(needed, before, changed), connections_by_id)
     if (changed.integration_id, changed.connections) != (before.integration_id, before.connections):
         label = checks.label_of(store, changed.connections, connections_by_id)
@@ -55,20 +55,20 @@ def _platforms_of(automation: Automation, template: Template) -> tuple[str, ...]
 
 async def _check_named(
     tx: Tx,
-    faults: RequestErrors,
+    errors: RequestErrors,
     command: UpdateCommand,
     changed: Automation,
     template: Template,
     store: Connection | None,
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> dict[str, list[IntegrationId]]:
-    """Checks what the inputs name, and returns the connections that given inputs name, by path."""
+    """Checks the records that the inputs name; returns the connections that given inputs name, by path."""
     if command.inputs is None and not command.changes_home and command.template_version is None:
         return {}
     beside = template.automations_of(changed.inputs)
     others = await automations.among(tx, changed.org, beside) if beside else {}
     context = SetupContext(store, connections_by_id, others)
-    named = checks.check_named(faults, template, changed.inputs, context)
+    named = checks.check_named(errors, template, changed.inputs, context)
     return {} if command.inputs is None else {path: [integration] for path, integration in named.items()}
 
 

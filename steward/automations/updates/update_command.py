@@ -1,4 +1,4 @@
-"""The fields of an update, and what their shapes must be."""
+"""Defines the fields of an update and checks their shapes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,27 +42,27 @@ class UpdateCommand:
 
     @property
     def changes_home(self) -> bool:
-        """Whether it says what the automation runs on or reads."""
+        """Whether it sets the store or the connections."""
         return self.has_integration or self.connections is not None
 
     @property
     def changes_events(self) -> bool:
-        """Whether it says which events start the automation, or what store they come from."""
+        """Whether it sets the events that start the automation, or the store that sends them."""
         return self.trigger is not None or self.has_integration
 
 
 def check_shapes(
-    faults: RequestErrors, command: UpdateCommand, before: Automation, rules: AutomationRules
+    errors: RequestErrors, command: UpdateCommand, before: Automation, rules: AutomationRules
 ) -> Automation:
-    """Checks the shapes of the given fields, all faults at once; returns the requested automation."""
+    """Checks the shapes of the given fields, adding all errors; returns the requested automation."""
     template = rules.templates.get(before.template_id)
     changed = before if command.name is None else replace(before, name=command.name)
-    changed = _check_start(faults, command, changed, template)
+    changed = _check_start(errors, command, changed, template)
     if command.timezone is not None:
-        checks.check_timezone(faults, command.timezone)
+        checks.check_timezone(errors, command.timezone)
         changed = replace(changed, timezone=command.timezone)
     if before.kind is AutomationKind.WORKFLOW:
-        return _check_workflow_shapes(faults, command, changed)
+        return _check_workflow_shapes(errors, command, changed)
     own_fields = (
         ("bindings", command.bindings),
         ("accounts", command.accounts),
@@ -72,14 +72,14 @@ def check_shapes(
     )
     for name, field_value in own_fields:
         if field_value is not None:
-            faults.add(name, "Only automations of imported workflows have this.")
+            errors.add(name, "Only automations of imported workflows have this.")
     if template is None:
-        _refuse_template_fields(faults, command)
+        _refuse_template_fields(errors, command)
         return changed
-    return _check_template_shapes(faults, command, before, changed, template)
+    return _check_template_shapes(errors, command, before, changed, template)
 
 
-def _refuse_template_fields(faults: RequestErrors, command: UpdateCommand) -> None:
+def _refuse_template_fields(errors: RequestErrors, command: UpdateCommand) -> None:
     for name, is_given in (
         ("inputs", command.inputs is not None),
         ("template_version", command.template_version is not None),
@@ -87,64 +87,69 @@ def _refuse_template_fields(faults: RequestErrors, command: UpdateCommand) -> No
         ("connections", command.connections is not None),
     ):
         if is_given:
-            faults.add(name, "The template of this automation is no longer offered.")
+            errors.add(name, "The template of this automation is no longer offered.")
 
 
 def _check_template_shapes(
-    faults: RequestErrors, command: UpdateCommand, before: Automation, changed: Automation, template: Template
+    errors: RequestErrors, command: UpdateCommand, before: Automation, changed: Automation, template: Template
 ) -> Automation:
     if command.template_version is not None and command.template_version != template.facts.template_version:
-        faults.add("template_version", f"The newest version is {template.facts.template_version}.")
+        errors.add("template_version", f"The newest version is {template.facts.template_version}.")
     changed = replace(changed, template_version=command.template_version or before.template_version)
     if command.inputs is not None or changed.template_version != before.template_version:
         given_inputs = before.inputs if command.inputs is None else command.inputs
-        changed = replace(changed, inputs=checks.check_inputs(faults, template, given_inputs))
+        changed = replace(changed, inputs=checks.check_inputs(errors, template, given_inputs))
     if command.has_integration:
-        checks.check_home(faults, template, command.integration_id)
+        checks.check_home(errors, template, command.integration_id)
         changed = replace(changed, integration_id=command.integration_id)
     if command.connections is not None:
-        checks.check_connection_list(faults, template, command.connections)
+        checks.check_connection_list(errors, template, command.connections)
         changed = replace(changed, connections=command.connections)
     return changed
 
 
-def _check_workflow_shapes(faults: RequestErrors, command: UpdateCommand, changed: Automation) -> Automation:
+def _check_workflow_shapes(errors: RequestErrors, command: UpdateCommand, changed: Automation) -> Automation:
     """Reports fields that a workflow does not have; returns it with the requested store."""
     if command.inputs:
-        faults.add("inputs", "An imported workflow has no inputs.")
+        errors.add("inputs", "An imported workflow has no inputs.")
     if command.connections:
-        faults.add("connections", "An imported workflow takes no connections; bind its steps.")
+        errors.add("connections", "An imported workflow takes no connections; bind its steps.")
     if command.template_version not in (None, 1):
-        faults.add("template_version", "The newest version is 1.")
+        errors.add("template_version", "The newest version is 1.")
     if command.has_integration:
         changed = replace(changed, integration_id=command.integration_id)
     return changed
 
 
 def _check_start(
-    faults: RequestErrors, command: UpdateCommand, changed: Automation, template: Template | None
+    errors: RequestErrors, command: UpdateCommand, changed: Automation, template: Template | None
 ) -> Automation:
-    """Schedule and trigger, which must fit each other (schedule.md R12)."""
+    """Returns the automation with the requested schedule and trigger; adds errors.
+
+    Schedule and trigger must fit each other.
+
+    See docs/design/schedule.md#slot-rules, R12.
+    """
     if command.trigger is not None:
-        trigger = _check_trigger(faults, command.trigger, changed, template)
+        trigger = _check_trigger(errors, command.trigger, changed, template)
         if trigger.to_json() != changed.trigger.to_json():
             changed = replace(changed, trigger=trigger)
     is_event = changed.trigger.kind is TriggerKind.EVENT
     if command.schedule is not None:
-        schedule = checks.check_schedule(faults, command.schedule, is_event_started=is_event)
+        schedule = checks.check_schedule(errors, command.schedule, is_event_started=is_event)
         changed = changed if schedule is None else replace(changed, schedule=schedule)
     elif is_event and changed.schedule.cadence is not Cadence.MANUAL:
-        faults.add("schedule.cadence", "Choose manual: store events start this automation, not a schedule.")
+        errors.add("schedule.cadence", "Choose manual: store events start this automation, not a schedule.")
     return changed
 
 
 def _check_trigger(
-    faults: RequestErrors, requested: RequestedTrigger, automation: Automation, template: Template | None
+    errors: RequestErrors, requested: RequestedTrigger, automation: Automation, template: Template | None
 ) -> Trigger:
-    """Returns the trigger as asked for; the automation's when its template is no longer offered."""
+    """Returns the requested trigger; the automation's own if its template is no longer offered."""
     if automation.kind is AutomationKind.WORKFLOW:
-        return workflow_checks.trigger_of(faults, requested)
+        return workflow_checks.trigger_of(errors, requested)
     if template is None:
-        faults.add("trigger", "The template of this automation is no longer offered.")
+        errors.add("trigger", "The template of this automation is no longer offered.")
         return automation.trigger
-    return checks.check_trigger(faults, template, requested)
+    return checks.check_trigger(errors, template, requested)

@@ -1,4 +1,4 @@
-"""What an update of a workflow needs: its bindings, accounts, calls, variables and store."""
+"""Checks an update of a workflow: bindings, accounts, calls, variables, store. Stores its new plan."""
 
 from dataclasses import dataclass, replace
 
@@ -40,11 +40,11 @@ async def check_plan(tx: Tx, command: UpdateCommand, before: Automation) -> Plan
     stored_plan = await plans.newest(tx, before.org, before.id)
     if stored_plan is None:
         return None
-    faults, plan = RequestErrors(), stored_plan.plan
+    errors, plan = RequestErrors(), stored_plan.plan
     if command.calls is not None:
-        plan = await calls.choose(tx, before.org, faults, plan, before.import_id, command.calls)
-    plan = workflow_checks.with_variables(faults, plan, command.variables)
-    faults.refuse()
+        plan = await calls.choose(tx, before.org, errors, plan, before.import_id, command.calls)
+    plan = workflow_checks.with_variables(errors, plan, command.variables)
+    errors.refuse()
     edits = history.value_edits(plan_json.values_in(stored_plan.plan), plan_json.values_in(plan))
     is_same = workflows.chosen_imports(plan) == workflows.chosen_imports(stored_plan.plan)
     return None if is_same and not edits else PlanChange(plan, edits)
@@ -59,8 +59,11 @@ async def check_workflow(
     *,
     rules: AutomationRules,
 ) -> Automation:
-    """Bindings, store, topics and send mode of a workflow. Raises ValidationFailed, NotConnected."""
-    faults = RequestErrors()
+    """Checks an update's bindings, store, topics and send mode; returns the automation with them.
+
+    Raises ValidationFailed, NotConnected.
+    """
+    errors = RequestErrors()
     plan = await _newest_plan(tx, before) if stored_plan is None else plan_json.from_json(stored_plan)
     requested = (command.bindings or {}, command.accounts or {})
     connections_by_id = await workflows.connections_of(
@@ -69,16 +72,16 @@ async def check_workflow(
     store = checks.store_of(changed.integration_id, connections_by_id)
     is_moved = _is_moved(command, before)
     if is_moved:
-        _check_workflow_store(faults, plan, before, changed, store)
+        _check_workflow_store(errors, plan, before, changed, store)
     if command.changes_events:
-        workflow_checks.check_topics(faults, changed.trigger, store, rules)
-    bindings = check_bound(faults, plan, *requested, connections_by_id)
+        workflow_checks.check_topics(errors, changed.trigger, store, rules)
+    bindings = check_bound(errors, plan, *requested, connections_by_id)
     bindings = {**_untouched(command, before), **bindings}
     if _starts_sending(command, before):
         missing = workflows.unconfigured(plan, bindings, store, connections_by_id)
         is_ready = not missing and not plan.unset_variables()
-        await workflow_checks.check_sending(tx, before.org, faults, is_ready=is_ready)
-    faults.refuse()
+        await workflow_checks.check_sending(tx, before.org, errors, is_ready=is_ready)
+    errors.refuse()
     if is_moved and changed.integration_id is not None:
         checks.refuse_unconnected({"integration_id": [changed.integration_id]}, connections_by_id)
     changed = changed if store is None else replace(changed, store_label=store.name)
@@ -105,16 +108,16 @@ def _is_moved(command: UpdateCommand, before: Automation) -> bool:
 
 
 def _check_workflow_store(
-    faults: RequestErrors, plan: Plan, before: Automation, changed: Automation, store: Connection | None
+    errors: RequestErrors, plan: Plan, before: Automation, changed: Automation, store: Connection | None
 ) -> None:
     """Checks that the workflow can run on the other store."""
     platforms = platforms_of(plan) or (() if before.platform is None else (before.platform,))
     if changed.integration_id is None or not platforms:
-        faults.add("integration_id", "What this workflow runs on cannot be taken away or added.")
+        errors.add("integration_id", "The store of this workflow can be replaced, but not added or removed.")
     elif store is not None and lacking(plan, store.kind):
-        check_platform(faults, plan, store)
+        check_platform(errors, plan, store)
     else:
-        checks.check_store(faults, platforms, store, is_named=True)
+        checks.check_store(errors, platforms, store, is_named=True)
 
 
 async def _newest_plan(tx: Tx, automation: Automation) -> Plan:
@@ -123,10 +126,13 @@ async def _newest_plan(tx: Tx, automation: Automation) -> Plan:
 
 
 async def supersede(tx: Tx, after: Automation, plan: JsonObject | None) -> None:
-    """Stores the plan as it is bound now, `plan` if it is another; what is asked on an earlier one ends."""
+    """Stores the automation's plan, or `plan` in its place, with the current bindings as `plan_version`.
+
+    Ends queued runs and runs that wait for approval as superseded.
+    """
     stored_plan = await plans.newest(tx, after.org, after.id)
     if stored_plan is not None and after.plan_version is not None:
         version, fresh_plan = after.plan_version, stored_plan.plan if plan is None else plan
-        await workflows.keep_plan(tx, after.org, after.id, version, fresh_plan, after.bindings)
+        await workflows.store_plan(tx, after.org, after.id, version, fresh_plan, after.bindings)
     await ending.end_queued(tx, after.org, after.id, ending=ending.SUPERSEDED)
     await ending.end_waiting(tx, after.org, after.id, ending=ending.SUPERSEDED)
