@@ -30,7 +30,7 @@ class _Derivation:
     active_since: Mapping[str, datetime | None]
     changed: dict[ObjectKey, ObjectSnapshot | None] = field(default_factory=dict)
 
-    def topics(self, item: ReadEvent, *, done: MatchOutcome) -> tuple[str, ...]:
+    def topics(self, item: ReadEvent, *, outcome: MatchOutcome) -> tuple[str, ...]:
         """Returns the topics of an event and records the object's new state."""
         event, key = item.event, object_key(item.event)
         if event is None or key is None:
@@ -39,7 +39,7 @@ class _Derivation:
         catch_up = self._catch_up_of(event)
         derived = self._derive(event, snapshot, catch_up)
         if derived.dropped is not None:
-            done.not_run[derived.dropped] += 1
+            outcome.runs_not_started[derived.dropped] += 1
         polled = item.row.polled
         active_since = self.active_since if polled else None
         offered = self.batch.offered
@@ -107,12 +107,12 @@ def _fields_to_store(derived: DerivedTopics, topics: Sequence[str], *, polled: b
 
 
 async def derive_topics(
-    tx: Tx, batch: StoreBatch, ready: Sequence[ReadEvent], *, done: MatchOutcome
+    tx: Tx, batch: StoreBatch, ready: Sequence[ReadEvent], *, outcome: MatchOutcome
 ) -> list[EventTopics]:
     """Derives the topics of each event in order, and stores the objects' new state."""
     org, integration = batch.store.org, batch.store.integration_id
     derivation = await _start_derivation(tx, batch, ready)
-    topical = [EventTopics(item, derivation.topics(item, done=done)) for item in ready]
+    topical = [EventTopics(item, derivation.topics(item, outcome=outcome)) for item in ready]
     snapshots = [snapshot for snapshot in derivation.changed.values() if snapshot is not None]
     if snapshots:
         await last_seen.put(tx, org, integration, snapshots)

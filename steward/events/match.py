@@ -77,11 +77,11 @@ async def _match_together(ctx: EventContext, org: OrgId, ids: Sequence[str]) -> 
     read = [ReadEvent(row, _parse(ctx, row, stores.get(row.integration))) for row in rows]
     failpoint("before_match")
     match = partial(_commit, org=org, ctx=ctx, read=read, stores=stores)
-    done: MatchOutcome = await ctx.engine.write(ctx.clock.now(), match, org=org)
+    outcome: MatchOutcome = await ctx.engine.write(ctx.clock.now(), match, org=org)
     failpoint("after_match")
-    for why, count in done.not_run.items():
+    for why, count in outcome.runs_not_started.items():
         ctx.metrics.count("steward_events_not_run_total", count, why=why)
-    return len(done.matched)
+    return len(outcome.matched)
 
 
 async def _load(
@@ -117,22 +117,22 @@ async def _commit(
     stores: Mapping[IntegrationId, Connection],
 ) -> MatchOutcome:
     """Locks the events, enqueues their runs and marks them as matched, all or nothing."""
-    done = MatchOutcome()
-    batches = await _batches(tx, org, ctx.vault, read, stores, done=done)
+    outcome = MatchOutcome()
+    batches = await _batches(tx, org, ctx.vault, read, stores, outcome=outcome)
     # Until the commit nobody can pause one of these automations, and no other process matches events of these
     # stores; the reported times of objects are read only after that. All schedules are locked first, before
     # an automation is paused or a run is stamped.
     startable = {automation for batch in batches for ids in batch.automations.values() for automation in ids}
     if startable:
         await active_run.lock(tx, org, startable)
-    of_stores = [await _topics_of_store(tx, batch, done=done) for batch in batches]
+    of_stores = [await _topics_of_store(tx, batch, outcome=outcome) for batch in batches]
     for store_events in of_stores:
-        await start_automations(tx, ctx, store_events, done=done)
-    await connections.check_soon(tx, org, done.stores_to_check)
-    await events.matched(tx, org, done.matched)
-    if done.later:
-        await events.postpone(tx, org, done.later, until=tx.now + _WAIT_FOR_OUTCOME)
-    return done
+        await start_automations(tx, ctx, store_events, outcome=outcome)
+    await connections.check_soon(tx, org, outcome.stores_to_check)
+    await events.matched(tx, org, outcome.matched)
+    if outcome.postponed:
+        await events.postpone(tx, org, outcome.postponed, until=tx.now + _WAIT_FOR_OUTCOME)
+    return outcome
 
 
 async def _batches(
@@ -142,7 +142,7 @@ async def _batches(
     read: Sequence[ReadEvent],
     stores: Mapping[IntegrationId, Connection],
     *,
-    done: MatchOutcome,
+    outcome: MatchOutcome,
 ) -> list[StoreBatch]:
     """Locks the events and groups them by store; events of stores that cannot send any match nothing."""
     locked = await events.lock(tx, org, [item.row.id for item in read])
@@ -155,7 +155,7 @@ async def _batches(
         store = stores.get(integration)
         source = _source(vault, store)
         if store is None or source is None:
-            done.matched |= {item.row.id: {} for item in items}
+            outcome.matched |= {item.row.id: {} for item in items}
             continue
         offered = vault.connectors[store.kind].topics
         by_topic = await subscriptions.automations_by_topic(tx, org, integration, offered)
@@ -163,35 +163,35 @@ async def _batches(
     return batches
 
 
-async def _topics_of_store(tx: Tx, batch: StoreBatch, *, done: MatchOutcome) -> StoreEvents:
+async def _topics_of_store(tx: Tx, batch: StoreBatch, *, outcome: MatchOutcome) -> StoreEvents:
     """Derives the topics of a store's events; postpones events of objects that are being written."""
     org, integration = batch.store.org, batch.store.integration_id
     automation_ids = sorted({automation for ids in batch.automations.values() for automation in ids})
-    ready = await _postpone_written(tx, batch, automation_ids, done=done)
-    topical = await derive_topics(tx, batch, ready, done=done)
-    done.matched |= {item.read.row.id: pointer(item.event) for item in topical}
+    ready = await _postpone_written(tx, batch, automation_ids, outcome=outcome)
+    topical = await derive_topics(tx, batch, ready, outcome=outcome)
+    outcome.matched |= {item.read.row.id: pointer(item.event) for item in topical}
     if any(item.row.native in batch.source.revocation_topics for item in ready):
-        done.stores_to_check.append(integration)
+        outcome.stores_to_check.append(integration)
     starting = _automations_started(batch, topical)
     changes = await own_changes.of(tx, org, integration, automation_ids) if starting else []
     return StoreEvents(batch.store, topical, starting, Echoes(changes))
 
 
 async def _postpone_written(
-    tx: Tx, batch: StoreBatch, automation_ids: Sequence[AutomationId], *, done: MatchOutcome
+    tx: Tx, batch: StoreBatch, automation_ids: Sequence[AutomationId], *, outcome: MatchOutcome
 ) -> list[ReadEvent]:
     """Returns the events that can be matched now; postpones events of objects being written."""
     if not automation_ids:
-        return list(batch.read)
+        return list(batch.events)
     org, integration = batch.store.org, batch.store.integration_id
     writing = await own_changes.in_progress(tx, org, integration, automation_ids)
     being_written = {(object_type, object_id) for _, object_type, object_id in writing}
     ready: list[ReadEvent] = []
-    for item in batch.read:
+    for item in batch.events:
         if being_written.isdisjoint(_objects(item.event)):
             ready.append(item)
         else:
-            done.later.append(item.row.id)
+            outcome.postponed.append(item.row.id)
     return ready
 
 

@@ -43,7 +43,7 @@ class StoreBatch:
     store: Connection
     source: EventSource
     offered: Mapping[str, TopicSpec]
-    read: Sequence[ReadEvent]
+    events: Sequence[ReadEvent]
     automations: AutomationsByTopic
 
 
@@ -62,6 +62,6 @@ class MatchOutcome:
     """The result of one transaction: matched events with their pointers, and postponed events."""
 
     matched: dict[str, JsonObject] = field(default_factory=dict)
-    later: list[str] = field(default_factory=list)
-    not_run: Counter[str] = field(default_factory=Counter)  # number of runs not started, by reason
+    postponed: list[str] = field(default_factory=list)
+    runs_not_started: Counter[str] = field(default_factory=Counter)  # by reason
     stores_to_check: list[IntegrationId] = field(default_factory=list)  # stores that reported revoked keys

@@ -22,7 +22,7 @@ from steward.run_queue.queue import TOO_LARGE, EventRunRequest
 
 
 async def start_automations(
-    tx: Tx, ctx: EventContext, from_store: StoreEvents, *, done: MatchOutcome
+    tx: Tx, ctx: EventContext, from_store: StoreEvents, *, outcome: MatchOutcome
 ) -> None:
     """Enqueues the runs of a store's events, except for automations paused in the meantime."""
     org = from_store.store.org
@@ -37,11 +37,11 @@ async def start_automations(
         topic: [automation for automation in ids if automation in active.get(topic, ())]
         for topic, ids in from_store.automations.items()
     }
-    await _enqueue(tx, ctx, org, _run_requests(from_store, by_topic, done=done), done=done)
+    await _enqueue(tx, ctx, org, _run_requests(from_store, by_topic, outcome=outcome), outcome=outcome)
 
 
 def _run_requests(
-    from_store: StoreEvents, by_topic: AutomationsByTopic, *, done: MatchOutcome
+    from_store: StoreEvents, by_topic: AutomationsByTopic, *, outcome: MatchOutcome
 ) -> dict[AutomationId, list[EventRunRequest]]:
     """Returns the runs to enqueue for each automation; echoes of its own changes start none."""
     requests: dict[AutomationId, list[EventRunRequest]] = {}
@@ -49,7 +49,7 @@ def _run_requests(
         row = item.read.row
         for automation, topic in _started(item, by_topic):
             if item.event is not None and from_store.echoes.is_own(automation, row, item.event):
-                done.not_run["echo"] += 1
+                outcome.runs_not_started["echo"] += 1
                 continue
             request = EventRunRequest(
                 EventRef(row.id, topic, row.received_at), TOO_LARGE if row.oversize else None
@@ -74,7 +74,7 @@ async def _enqueue(
     org: OrgId,
     requests: Mapping[AutomationId, Sequence[EventRunRequest]],
     *,
-    done: MatchOutcome,
+    outcome: MatchOutcome,
 ) -> None:
     """Enqueues the runs by automation; the caller has locked their queues."""
     if not requests:
@@ -97,7 +97,7 @@ async def _enqueue(
             run_requests,
             max_waiting=ctx.rules.max_waiting,
         )
-        done.not_run.update(result.code for result in results if result.code is not None)
+        outcome.runs_not_started.update(result.code for result in results if result.code is not None)
 
 
 def pointer(event: Event | None) -> JsonObject:
