@@ -16,7 +16,7 @@ import uvloop
 
 from bench.service import wire
 from steward.cli.connection_limits import ConnectionLimits
-from steward.cli.serve import bounded, spare_collector
+from steward.cli.serve import bounded, freeze_loaded_objects
 from steward.clock import SystemClock
 
 USED = "/used"
@@ -52,7 +52,7 @@ async def main(handle: int, what: str, folder: str) -> None:
         await bounded(reporting_cpu(bare), ConnectionLimits()).serve(sockets=[listening])
         return
     bench = await wire(what, Path(folder), clock=SystemClock())
-    spare_collector()
+    freeze_loaded_objects()
     await bounded(reporting_cpu(bench.service.request_handler), ConnectionLimits()).serve(sockets=[listening])
 
 

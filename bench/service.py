@@ -15,7 +15,7 @@ from steward.accounts.organizations import CreateOrganization
 from steward.accounts.people import CreatePerson
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
-from steward.cli.serve import spare_collector
+from steward.cli.serve import freeze_loaded_objects
 from steward.clock import Clock, SystemClock
 from steward.config import read
 from steward.database.engine.base import Engine, Tx
@@ -199,7 +199,7 @@ async def wire(url: str, folder: Path, *, clock: Clock, **settings: str) -> Benc
         **{f"STEWARD_{name.upper()}": value for name, value in settings.items()},
     }
     service = await app.build(read(environ), clock=clock)
-    spare_collector()
+    freeze_loaded_objects()
     template = five_steps()
     # One mapping is shared by API, worker and rules (app.py); only the bench adds to it.
     cast("dict[str, Template]", service.worker_context.automation_rules.templates)[template.template_id] = (

@@ -32,10 +32,10 @@ _ORG = option("--org", metavar="ID|NAME", help="an organization's id or exact na
 _WORDS = {
     "altered": "was altered",
     "missing": "is missing",
-    "doubled": "is there twice",
-    "order": "is in the wrong place",
-    "head": "is not the end of the log",
-    "anchor": "is not the one of the anchor",
+    "doubled": "occurs twice",
+    "order": "is out of order",
+    "head": "is not the last entry that the log's head records",
+    "anchor": "does not match the anchor",
 }
 
 

@@ -30,11 +30,11 @@ def compare() -> tuple[bool, str]:
             " where Steward runs from a checkout, run: make setup."
         )
     if not (PACKAGE / built.LIST).is_file():
-        return True, "What is built into an installation is there."
+        return True, "All built files are present."
     changed = built.differences(PACKAGE)
     if changed:
         return False, (
             f"{len(changed)} files are not as this release was built: {', '.join(changed[:5])}."
             " Install this release again; where Steward runs from a checkout, run: make built."
         )
-    return True, "What is built into an installation is there, and as it was built."
+    return True, "All built files are present and unchanged."

@@ -59,7 +59,7 @@ class ConnectionLimits:
     """
 
     head_seconds: float = 10.0
-    unread_seconds: float = 15.0  # a KiB per second of these must be read of a waiting answer
+    unread_seconds: float = 15.0  # between checks that a client reads a blocked response at 1 KiB/s or faster
     max_connections: int = 1_000
     max_per_address: int = 100
     proxies: Sequence[IPv4Network | IPv6Network] = ()
@@ -68,7 +68,7 @@ class ConnectionLimits:
     record: Callable[[float], None] = field(init=False)
     _server_headers_of: list[tuple[bytes, bytes]] = field(default_factory=list)
     _server_headers: bytes = b""
-    held: int = 0
+    open_connections: int = 0
     by_address: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -78,14 +78,14 @@ class ConnectionLimits:
         """Counts a connection; returns the name it counts under, or None if there are too many."""
         name = source(peer, (), ())
         is_shared = peer is not None and is_among(peer, self.proxies)
-        if self.held >= self.max_connections or (
+        if self.open_connections >= self.max_connections or (
             not is_shared and self.by_address[name] >= self.max_per_address
         ):
             self.metrics.count("steward_connections_refused_total")
             return None
-        self.held += 1
+        self.open_connections += 1
         self.by_address[name] += 1
-        self.metrics.set("steward_connections", self.held)
+        self.metrics.set("steward_connections", self.open_connections)
         return name
 
     def server_headers(self, headers: list[tuple[bytes, bytes]]) -> bytes:
@@ -96,11 +96,11 @@ class ConnectionLimits:
 
     def leave(self, name: str) -> None:
         """Releases a closed connection."""
-        self.held -= 1
+        self.open_connections -= 1
         self.by_address[name] -= 1
         if not self.by_address[name]:
             del self.by_address[name]
-        self.metrics.set("steward_connections", self.held)
+        self.metrics.set("steward_connections", self.open_connections)
 
 
 class _Guarded(HttpToolsProtocol):
@@ -111,7 +111,7 @@ class _Guarded(HttpToolsProtocol):
     _head: TimerHandle | None = None
     _head_bytes = 0
     _is_whole = False  # whether the head ended in the data just received
-    _asked_at = 0.0
+    _requested_at = 0.0
     _unread: TimerHandle | None = None
     _unread_bytes = 0
 
@@ -124,8 +124,8 @@ class _Guarded(HttpToolsProtocol):
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_is_there()
-        self._is_read()
+        self._cancel_head_timer()
+        self._cancel_reader_timer()
         if self._name is not None:
             self.edge.leave(self._name)
             self._name = None
@@ -178,9 +178,9 @@ class _Guarded(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_whole = True
-        self._head_is_there()
+        self._cancel_head_timer()
         _check_host(self.headers, self.parser.get_http_version())
-        self._asked_at = self.loop.time()
+        self._requested_at = self.loop.time()
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -189,14 +189,14 @@ class _Guarded(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        self.edge.record(self.loop.time() - self._asked_at)
+        self.edge.record(self.loop.time() - self._requested_at)
         super().on_response_complete()
 
     def _expect_head(self) -> None:
         self._head_bytes = 0
         self._head = self.loop.call_later(self.edge.head_seconds, self._end_slow)
 
-    def _head_is_there(self) -> None:
+    def _cancel_head_timer(self) -> None:
         if self._head is not None:
             self._head.cancel()
             self._head = None
@@ -206,7 +206,7 @@ class _Guarded(HttpToolsProtocol):
         self._watch_reader()
 
     def resume_writing(self) -> None:
-        self._is_read()
+        self._cancel_reader_timer()
         super().resume_writing()
 
     def _end_idle(self) -> None:
@@ -230,7 +230,7 @@ class _Guarded(HttpToolsProtocol):
             self.edge.metrics.count("steward_connections_slow_total")
             self.transport.abort()
 
-    def _is_read(self) -> None:
+    def _cancel_reader_timer(self) -> None:
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None

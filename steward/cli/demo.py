@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from steward import app
 from steward.cli import serve
 from steward.cli.demo_data import make_demo_data
-from steward.cli.maintain import stopped
+from steward.cli.maintain import hold_database_lock
 from steward.cli.serve import CannotServe, Ready
 from steward.cli.supervision import stop_on_signals
 from steward.clock import SystemClock
@@ -100,7 +100,7 @@ def _delete(folder: Path) -> None:
             f"{folder} contains files that are not the demo's, so --reset does not delete it:"
             f" {', '.join(other_names)}. Move them elsewhere, or name another folder with --dir."
         )
-    with stopped(f"sqlite:///{folder / _DATABASE_FILE}"):
+    with hold_database_lock(f"sqlite:///{folder / _DATABASE_FILE}"):
         make_file(folder / _MARKER)  # so that a deletion that is broken off can be repeated
         for name in _OWN_FILES:
             (folder / name).unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from steward.cli.command import (
     option,
     read_settings,
 )
-from steward.cli.maintain import stopped
+from steward.cli.maintain import hold_database_lock
 from steward.config import PREFIX, read
 from steward.database.engine.migrate import is_sqlite, migrate
 from steward.database.engine.private_files import make_folder
@@ -206,7 +206,7 @@ async def _migrated(args: CliArgs) -> None:
     url = args.settings.database_url
     state = await migrate(url, args.now(), dry_run=True)
     if state.pending:
-        with stopped(url) if is_sqlite(url) else nullcontext():
+        with hold_database_lock(url) if is_sqlite(url) else nullcontext():
             await migrate(url, args.now())
     restrict_files(args.settings)
 

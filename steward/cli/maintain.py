@@ -18,7 +18,7 @@ async def _run_migrations(args: CliArgs) -> Facts:
     url, dry_run, cleans = args.settings.database_url, args.options.check, args.options.clean
     if dry_run and cleans:
         raise WrongUsage("Give --check or --clean, not both.")
-    with stopped(url) if is_sqlite(url) and not dry_run else nullcontext():
+    with hold_database_lock(url) if is_sqlite(url) and not dry_run else nullcontext():
         if not dry_run:
             restrict_files(args.settings)
         if cleans and not is_sqlite(url):
@@ -49,8 +49,8 @@ async def _refuse_while_others_serve(args: CliArgs) -> None:
         )
 
 
-def stopped(url: str) -> closing[IO[str]]:
-    """Takes the lock that a process serving the file holds. Raises AlreadyServed."""
+def hold_database_lock(url: str) -> closing[IO[str]]:
+    """Returns a context that holds the lock of the process serving the file. Raises AlreadyServed."""
     path = sqlite_path(url)
     make_folder(path.parent)
     return closing(take_lock(path))

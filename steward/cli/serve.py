@@ -137,8 +137,8 @@ async def run_service(
         await service.clock.sleep(0.01)
     if beside is not None:
         await beside()
-    spare_collector()
-    async with _metrics_served(service, queue=descriptors.queue):
+    freeze_loaded_objects()
+    async with _metrics_server_running(service, queue=descriptors.queue):
         started()
         ended = [serving, *([working] if working else [])]
         waiting = asyncio.create_task(stop.wait())
@@ -171,7 +171,9 @@ async def _work(service: app.WiredProcess, own_worker: worker.Worker, stop: asyn
 async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> None:
     """Runs a worker without the API; requires PostgreSQL. Raises CannotServe."""
     if is_sqlite(settings.database_url):
-        raise CannotServe("On SQLite `steward serve` runs the worker; there is nothing to start apart.")
+        raise CannotServe(
+            "On SQLite the worker is part of `steward serve`; a separate worker needs PostgreSQL."
+        )
     raise_limit()
     log = open_log(settings, "worker")
     await _refuse_pending(settings)
@@ -184,7 +186,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     own_worker = await worker.register(
         service.worker_context, service.hints, poll=_SECOND / 4, notifications=service.notifications
     )
-    spare_collector()
+    freeze_loaded_objects()
     ready({"worker_id": own_worker.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
     context = service.worker_context
 
@@ -194,7 +196,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     try:
         tick = timedelta(seconds=settings.tick_seconds)
         async with (
-            _metrics_served(service),
+            _metrics_server_running(service),
             supervised(os.environ, stop, is_well=holds_lease) as manager,
         ):
             manager.ready()
@@ -255,7 +257,7 @@ def listen(host: str, port: int, *, queue: int = LONGEST_QUEUE) -> socket.socket
     return listening
 
 
-def spare_collector() -> None:
+def freeze_loaded_objects() -> None:
     """Freezes all objects loaded so far, so that garbage collection during requests skips them."""
     gc.collect()
     gc.freeze()
@@ -299,8 +301,13 @@ def _metrics_server(service: app.WiredProcess, queue: int) -> uvicorn.Server:
 
 
 @contextlib.asynccontextmanager
-async def _metrics_served(service: app.WiredProcess, *, queue: int = LONGEST_QUEUE) -> AsyncIterator[None]:
-    """Serves /metrics meanwhile; a failure of it is only logged, since calls and runs matter more."""
+async def _metrics_server_running(
+    service: app.WiredProcess, *, queue: int = LONGEST_QUEUE
+) -> AsyncIterator[None]:
+    """Serves /metrics while the context is open, if an address is set.
+
+    A failure is only logged, because requests and runs matter more.
+    """
     address = service.settings.metrics_listen
     if address is None:
         yield
@@ -311,13 +318,13 @@ async def _metrics_served(service: app.WiredProcess, *, queue: int = LONGEST_QUE
         service.worker_context.log.warning("metrics_not_served", reason=str(error))
         yield
         return
-    async with served_meanwhile(_metrics_server(service, queue), bound, service.worker_context.log):
+    async with server_running(_metrics_server(service, queue), bound, service.worker_context.log):
         yield
 
 
 @contextlib.asynccontextmanager
-async def served_meanwhile(server: uvicorn.Server, bound: socket.socket, log: Log) -> AsyncIterator[None]:
-    """Serves metrics in the background; a server that fails is only logged."""
+async def server_running(server: uvicorn.Server, bound: socket.socket, log: Log) -> AsyncIterator[None]:
+    """Runs the metrics server while the context is open; only logs its failure."""
 
     def log_failure(serving: asyncio.Task[None]) -> None:
         if not serving.cancelled() and (error := serving.exception()) is not None:
@@ -369,7 +376,7 @@ def _more_processes(
 
 
 async def _keep(processes: Sequence[FurtherProcess], clock: Clock, stop: asyncio.Event) -> None:
-    """Begins each process again that ended by itself, such as one that was killed for want of memory."""
+    """Restarts each process that ended by itself, such as one that the kernel killed for lack of memory."""
     while processes:
         await clock.sleep(1)
         # A service manager stops all processes at once, and this one may see another's end first.

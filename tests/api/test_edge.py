@@ -38,7 +38,7 @@ async def _started(server: uvicorn.Server) -> bool:
 
 
 async def _holds(edge: ConnectionLimits, count: int) -> bool:
-    return edge.held == count
+    return edge.open_connections == count
 
 
 async def _is_slow(edge: ConnectionLimits, count: int) -> bool:

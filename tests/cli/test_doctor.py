@@ -230,7 +230,7 @@ def test_a_missing_partition_fails_and_rows_without_one_are_named(
     )
     output = steward("doctor")
     assert wrong(output) == set()
-    assert "Rows of event_bodies are in none" in check_results(output)["partitions"][1]
+    assert "The default partitions of event_bodies hold rows" in check_results(output)["partitions"][1]
     into(
         database_url,
         "DO $$ BEGIN EXECUTE 'DROP TABLE steps' ||"
@@ -238,7 +238,7 @@ def test_a_missing_partition_fails_and_rows_without_one_are_named(
     )
     output = steward("doctor")
     assert wrong(output) == {"partitions"}
-    assert "There is no partition steps_20" in check_results(output)["partitions"][1]
+    assert "Partitions are missing: steps_20" in check_results(output)["partitions"][1]
 
 
 def test_a_failed_check_is_named_and_the_others_run(steward: Steward, database_url: str) -> None:
@@ -429,7 +429,7 @@ def test_a_changed_built_file_is_named(
     monkeypatch.setattr(built_files, "PACKAGE", package)
     assert check_results(steward("doctor"))["built"] == (
         True,
-        "What is built into an installation is there, and as it was built.",
+        "All built files are present and unchanged.",
     )
     (package / "static/index.html").write_text("changed")
     (package / "static/pages.json").unlink()

@@ -96,7 +96,7 @@ async def test_a_metrics_server_that_fails_is_logged() -> None:
         raise AssertionError
 
     server = serve.bounded(answer, ConnectionLimits(max_connections=1))
-    async with serve.served_meanwhile(server, bound, Log(lines.append, FakeClock(), SecretRegister())):
+    async with serve.server_running(server, bound, Log(lines.append, FakeClock(), SecretRegister())):
         pass
     [line] = [json.loads(line) for line in lines]
     assert line["action"] == "metrics_not_served"

@@ -141,7 +141,7 @@ async def check_standbys(installation: Installation) -> str:
     if is_sqlite(installation.settings.database_url):
         return "SQLite has no standbys."
     if not await installation.read(health.sees_sessions):
-        return "Standbys cannot be seen, as long_readers says."
+        return "Standbys are not visible to Steward; see the result of the check long_readers."
     followers = await installation.read(health.followers)
     server_settings = await installation.read(health.settings_of_server)
     are_waited_for = bool(server_settings["synchronous_standby_names"])
@@ -187,22 +187,22 @@ async def check_partitions(installation: Installation) -> str:
         return "SQLite has no partitions."
     if missing := await installation.read(partitions.missing):
         raise CheckFailed(
-            f"There is no partition {', '.join(missing)}. Is a worker running? It creates them every hour,"
-            " but not for a month whose rows came first."
+            f"Partitions are missing: {', '.join(missing)}. Is a worker running? It creates them every hour,"
+            " except for a month whose rows are already in the default partition."
         )
     rows = await installation.read(health.rest_rows)
     if tables := [table for table, row_count in sorted(rows.items()) if row_count]:
         return (
-            f"This month and the next have their partitions. Rows of {', '.join(tables)} are in none, since"
-            " they came before it was created; nothing needs to be done."
+            f"Partitions exist for this month and the next. The default partitions of {', '.join(tables)}"
+            " hold rows that were written before their month's partition existed; nothing needs to be done."
         )
-    return "This month and the next have their partitions, and every row is in one."
+    return "Partitions exist for this month and the next, and every row is in one."
 
 
 async def check_tenant_isolation(installation: Installation) -> str:
     """Checks that the database separates organizations."""
     if is_sqlite(installation.settings.database_url):
-        return "SQLite has the wall of signatures alone."
+        return "SQLite has no row-level security; the service's own statements separate organizations."
     holes = await installation.read(health.row_security_gaps)
     if holes:
         raise CheckFailed(f"Row-level security or rights are not as migrated: {', '.join(holes)}.")

@@ -94,7 +94,7 @@ async def doctor(args: CliArgs) -> Facts:
     failing = [str(check["name"]) for check in checks if not check["ok"]]
     facts: Facts = {"ok": not failing, "checks": checks}
     if failing:
-        raise CommandFailed("check_failed", f"Not as it must be: {', '.join(failing)}.", facts)
+        raise CommandFailed("check_failed", f"Failed checks: {', '.join(failing)}.", facts)
     return facts
 
 

@@ -66,7 +66,7 @@ def _files_open_to_others(settings: Settings) -> str:
     if reachable:
         raise CheckFailed(
             f"Other accounts of this machine may open {', '.join(map(str, reachable))}. Start the service"
-            " once, which closes them; if it may not, run `chmod go=` on them as their owner."
+            " once: it removes those rights. If it cannot, run `chmod go=` on them as their owner."
         )
     if shared:
         return f"Other accounts may enter {folder}, which is shared; the files in it are their owner's alone."

@@ -8,7 +8,7 @@ from steward.cli.doctor.installation import CheckFailed, Installation
 from steward.closed_periods import health as closed_periods
 from steward.database.accounts import organizations
 from steward.database.automations import schedules, slot_audits
-from steward.database.events import retention as events_kept
+from steward.database.events import retention as event_retention
 from steward.database.notifications import gauges
 from steward.database.operator import health, processes
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
@@ -86,7 +86,7 @@ async def check_deferred_rows(installation: Installation) -> str:
     """Checks that no row is deferred again and again."""
     failing_rows = await installation.read(partial(health.failing_rows, at_least=_POISONED))
     if failing_rows:
-        named = ", ".join(f"{tick} {key}" for tick, key in failing_rows[:5])
+        named = ", ".join(f"{task} {key}" for task, key in failing_rows[:5])
         raise CheckFailed(
             f"{len(failing_rows)} rows failed {_POISONED} times or more: {named}. The log says why."
         )
@@ -95,7 +95,7 @@ async def check_deferred_rows(installation: Installation) -> str:
 
 async def check_store_events(installation: Installation) -> str:
     """Checks that store events are matched."""
-    poison = await installation.read(events_kept.with_poison)
+    poison = await installation.read(event_retention.with_poison)
     if poison:
         raise CheckFailed(f"{poison} store events could not be matched and were set aside. The log says why.")
     return "Every store event is matched, or will be."
@@ -120,13 +120,13 @@ async def check_notices(installation: Installation) -> str:
 
 
 async def check_closings(installation: Installation) -> str:
-    """Checks that closed periods are followed."""
+    """Checks that closed periods are applied as stored."""
     wrong: list[str] = []
     for org in await installation.read(organizations.every):
         wrong += await installation.read(partial(closed_periods.problems, org=org, now=installation.now), org)
     if wrong:
         raise CheckFailed(f"Closed periods: {'; '.join(wrong[:5])}.")
-    return "Closed periods close as they were made."
+    return "Closed periods are applied as stored."
 
 
 async def check_audit(installation: Installation) -> str:
@@ -138,7 +138,7 @@ async def check_audit(installation: Installation) -> str:
             broken.append(f"entry {fault.seq} of organization {org} ({fault.how})")
     if broken:
         raise CheckFailed(
-            f"Audit logs are not as they were written: {'; '.join(broken[:5])}."
-            " `steward audit verify` looks through all of them."
+            f"Audit logs were altered or are incomplete: {'; '.join(broken[:5])}."
+            " `steward audit verify` checks every entry."
         )
     return "No check of an audit log found a fault."
