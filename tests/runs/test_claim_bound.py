@@ -1,4 +1,4 @@
-"""Where the claims of a worker begin: never past a run that they may still have to take."""
+"""Tests that a worker's claims never start past a run that is still to be claimed."""
 
 import asyncpg
 import pytest
@@ -39,7 +39,7 @@ def _raised(time: _SetClock, last_vt: int, clock: int) -> ClaimBound:
     return bound
 
 
-def test_the_bound_is_a_clock_of_the_margin_ago() -> None:
+def test_a_claim_becomes_the_bound_after_the_margin() -> None:
     """A claim becomes the bound only when a later one follows after the margin."""
     time = _SetClock()
     bound = ClaimBound(time.monotonic)
@@ -56,12 +56,12 @@ def test_the_bound_is_a_clock_of_the_margin_ago() -> None:
 
 @pytest.mark.parametrize(("last_vt", "clock"), [(300, 200), (200, 300)])
 def test_the_bound_passes_neither_the_clock_nor_the_last_claim(last_vt: int, clock: int) -> None:
-    """What becomes ready is stamped with the clock; what was left ready follows the last claimed stamp."""
+    """The bound is the lower of both: new runs get the clock's stamp, others follow the last claim's."""
     assert _raised(_SetClock(), last_vt, clock).first_vt() == 200
 
 
 def test_one_claim_in_thirty_seconds_begins_at_the_start() -> None:
-    """A walk is due at the interval and until a claim has made it."""
+    """A claim starts at the beginning once per interval, and again if that claim failed."""
     time = _SetClock()
     bound = _raised(time, 200, 200)
     time.seconds += FULL_WALK_EVERY - 0.001
@@ -73,7 +73,7 @@ def test_one_claim_in_thirty_seconds_begins_at_the_start() -> None:
 
 
 def test_a_claim_below_the_bound_lowers_it() -> None:
-    """A walk lowers the bound for the claims after it, also while organizations are passed over."""
+    """A claim from the beginning lowers the bound for later claims, also while organizations are left out."""
     for leaves_out in (False, True):
         time = _SetClock()
         bound = _raised(time, 200, 200)
@@ -88,7 +88,7 @@ def test_a_claim_below_the_bound_lowers_it() -> None:
 
 
 async def test_runs_below_the_bound_start_with_the_next_walk(shop: Shop) -> None:
-    """Runs committed after the margin wait for the walk, which lets all of them start one by one."""
+    """Runs committed after the margin wait for the next claim from the beginning; then all are claimed."""
     time = _SetClock()
     late = [await shop.run_now(await shop.hiding()) for _ in range(3)]
     hired = await shop.registered_worker()
@@ -103,8 +103,8 @@ async def test_runs_below_the_bound_start_with_the_next_walk(shop: Shop) -> None
     assert [await claimed() for _ in range(4)] == [*([run.id] for run in late), []]
 
 
-async def test_a_run_stopped_as_it_falls_asleep_gets_a_new_fairness_stamp(shop: Shop) -> None:
-    """It is claimed at once, above the bound, instead of at the next walk."""
+async def test_a_run_cancelled_as_it_falls_asleep_gets_a_new_stamp(shop: Shop) -> None:
+    """A run that is cancelled as it falls asleep is stamped above the bound and claimed at once."""
     run = await shop.run_now(await shop.hiding())
     hired = await shop.registered_worker()
     now = shop.clock.now()
@@ -122,8 +122,8 @@ async def test_a_run_stopped_as_it_falls_asleep_gets_a_new_fairness_stamp(shop: 
     assert [lease.run for lease in leases] == [run.id]
 
 
-async def test_the_bound_rests_while_an_organization_is_left_out(shop: Shop) -> None:
-    """Its runs keep their stamps, and are claimed as soon as it has room."""
+async def test_the_bound_does_not_rise_while_an_organization_is_full(shop: Shop) -> None:
+    """The runs of a full organization keep their stamps and are claimed as soon as it has room."""
     time = _SetClock()
     bound = ClaimBound(time.monotonic)
     other = await neighbour(shop)

@@ -1,4 +1,4 @@
-"""What PostgreSQL reads of an automation's earlier runs while a transaction keeps their dead rows."""
+"""Tests how little PostgreSQL reads of ended runs while a transaction keeps their dead rows."""
 
 import asyncio
 import json
@@ -47,8 +47,8 @@ async def _pages(session: Any, statement: str, *args: object) -> int:
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
-async def test_a_queue_is_read_without_the_runs_that_ended(shop: Shop, postgresql_url: str) -> None:
-    """Neither to count what waits, nor to check that no other run is active, nor to promote the next one."""
+async def test_lookups_in_the_queue_read_no_ended_runs(shop: Shop, postgresql_url: str) -> None:
+    """Counting waiting runs, and checking for an active run when one is promoted, read no ended runs."""
     automation = await shop.hiding()
     reader: Any = await asyncpg.connect(postgresql_url)
     owner: Any = await asyncpg.connect(postgresql_url)
@@ -104,8 +104,8 @@ async def test_no_other_index_finds_active_runs(shop: Shop, postgresql_url: str)
     await owner.close()
 
 
-async def test_no_run_is_blocked_that_was_queued_before_the_active_one(shop: Shop) -> None:
-    """Though its statement began first, or a clock was set back: the next run is searched from there on."""
+async def test_a_blocked_run_is_never_queued_before_the_active_one(shop: Shop) -> None:
+    """A blocked run gets the active run's `queued_at` if a clock was set back; the search starts there."""
     automation = await shop.hiding()
     active = await shop.run_now(automation)
     shop.clock.jump(-10)
@@ -134,7 +134,7 @@ _START = (
 async def test_a_second_active_run_is_refused_while_the_first_begins(
     shop: Shop, postgresql_url: str, statement: str
 ) -> None:
-    """Though its statement has not locked the queue and sees the turn of before."""
+    """`runs_active` refuses a second active run from a statement that has not locked the queue."""
     automation = await shop.hiding()
     active, blocked = await shop.run_now(automation), await shop.run_now(automation)
     lease = (await shop.claimed())[active.id]
