@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from steward.model.schedule import MONDAY_TO_FRIDAY, Cadence, Schedule
 
-# The last date that is an instant in every zone (zones.LAST lies before it).
 _T = TypeVar("_T")
 
+# The last date that lies within the instants of every zone (see zones.LAST).
 LAST_DAY = date(9999, 12, 29)
 _DAY = timedelta(days=1)
 _WEEK = timedelta(days=7)

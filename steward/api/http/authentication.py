@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from steward.accounts import sessions as accounts_sessions
-from steward.accounts.allowances import CallCounters, Window, limit_reached
 from steward.accounts.keys import may_refresh, refresh
+from steward.accounts.rate_limits import CallCounters, Window, limit_reached
 from steward.accounts.sessions import Lifetimes, cookie_hash, csrf_token
 from steward.api.http.context import EndpointRules, ServiceContext
 from steward.api.http.operation import Access, Operation

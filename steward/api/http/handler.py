@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from steward.accounts.allowances import CallCounters
+from steward.accounts.rate_limits import CallCounters
 from steward.accounts.sessions import cookie_name, touch
 from steward.api.http import authentication, envelope, validation
 from steward.api.http.authentication import AuthenticatedCaller, RouteMatch
