@@ -21,7 +21,7 @@ from steward.database.engine.disk_space import DiskSpace, SpaceGuard
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.receive import DeliveryIntake
-from steward.notifications.channels import channels_of, with_dead_channels
+from steward.notifications.channels import channels_of, with_route_recording
 from steward.notifications.context import NotificationContext
 from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
@@ -174,7 +174,7 @@ def _notifications(
         settings_rules.notification_rules(settings),
         wake=wake,
     )
-    return with_dead_channels(base)
+    return with_route_recording(base)
 
 
 def _sandbox_pool(settings: Settings) -> SandboxPool:

@@ -1,4 +1,4 @@
-"""Creates, changes and ends closed periods, and freezes all changes at once."""
+"""Creates, changes and ends closed periods, and stops all changes at once."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -11,11 +11,11 @@ from steward.model.ids import OrgId, PersonId
 from steward.model.notice import ChannelName, NoticeMessage
 from steward.notifications import account_mail
 from steward.notifications.account_mail import AccountMail
+from steward.notifications.broken_routes import record_delivery
 from steward.notifications.cards import card_maker
 from steward.notifications.channel import Channel
 from steward.notifications.chat import ChatChannel
 from steward.notifications.context import NotificationContext
-from steward.notifications.dead_channels import record_delivery
 from steward.notifications.email_channel import EmailChannel
 from steward.notifications.webhook import WebhookChannel
 from steward.outbound.mail_message import mailboxes_of
@@ -55,8 +55,8 @@ def channels_of(
     return {ChannelName.EMAIL: mail, **routes}
 
 
-def with_dead_channels(context: NotificationContext) -> NotificationContext:
-    """Returns the context with the function that marks routes as broken."""
+def with_route_recording(context: NotificationContext) -> NotificationContext:
+    """Returns the context with `record_delivery`, which marks routes as broken."""
     return replace(context, record_route=record_delivery)
 
 

@@ -74,9 +74,9 @@ _SENTENCES: Final[Mapping[Topic, tuple[str, str, str]]] = {
         "{count} times a connection needed to be reconnected",
     ),
     Topic.ROUTE_BROKEN: (
-        "The notification route {route} no longer accepts messages",
-        "{count} times a notification route stopped accepting messages",
-        "{count} times a notification route stopped accepting messages",
+        "The notification channel {route} no longer accepts messages",
+        "{count} times a notification channel stopped accepting messages",
+        "{count} times a notification channel stopped accepting messages",
     ),
     Topic.CHANGES_STOPPED: (
         "{freeze}",

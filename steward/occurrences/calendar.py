@@ -290,11 +290,11 @@ async def _checked(tx: Tx, org: OrgId, query: CalendarPageQuery) -> tuple[dateti
 def _range_faults(since: datetime, until: datetime, now: datetime) -> dict[str, list[str]]:
     errors: dict[str, list[str]] = {}
     if since < now - _LOOK_BACK:
-        errors["from"] = [f"Give a time of the last {_LOOK_BACK.days} days or later."]
+        errors["from"] = [f"Give a time that is at most {_LOOK_BACK.days} days in the past."]
     if until < since or (until == since and since <= now + _FARTHEST):
         errors["to"] = ["Give a time after from."]
     elif until - since > _LONGEST_RANGE:
-        errors["to"] = [f"Give a time at most {_LONGEST_RANGE.days} days after from."]
+        errors["to"] = [f"Give a time that is at most {_LONGEST_RANGE.days} days after from."]
     elif until > now + _FARTHEST:
-        errors["to"] = [f"Give a time at most {_FARTHEST.days} days from now."]
+        errors["to"] = [f"Give a time that is at most {_FARTHEST.days} days from now."]
     return errors

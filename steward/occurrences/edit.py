@@ -146,10 +146,14 @@ async def _store(
 def _require_person(slot: LockedSlot, actor: Actor, closing: Closing) -> None:
     """Raises WrongState unless a signed-in person moves a run that is near enough to exempt."""
     if slot.is_projected:
-        raise WrongState("This run is too far ahead. Let it run once it has come closer.")
+        raise WrongState(
+            "This run is too far ahead to be exempted from the closed period."
+            " Exempt it when its date is closer."
+        )
     if actor.via is not CreatedVia.UI:
         raise WrongState(
-            f"This run is left out by the closed period {closing.period.name}. Let it run in the web app."
+            f"This run is left out by the closed period {closing.period.name}. Exempt it in the web app"
+            " (“Run it anyway”)."
         )
 
 
@@ -161,7 +165,7 @@ def _require_pending(slot: LockedSlot, now: datetime) -> None:
         name = slot.closing.period.name
         if slot.row.run_at <= now:
             raise WrongState(f"The time of this run has passed, within the closed period {name}.")
-        raise WrongState(f"This run is left out by the closed period {name}. Let it run first.")
+        raise WrongState(f"This run is left out by the closed period {name}. Exempt it first.")
     if slot.row.state is OccurrenceState.SKIPPED:
         raise WrongState("This run is skipped. Only a coming run can be changed.")
     _require_active(slot)

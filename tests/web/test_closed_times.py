@@ -192,7 +192,7 @@ async def test_all_changes_are_stopped_in_two_clicks_and_continue(looking: Look)
     assert await member.audit() == []
     approver = await looking("approver", size="phone")
     await approver.open("/")
-    await approver.page.get_by_role("button", name="Let changes go on").click()
+    await approver.page.get_by_role("button", name="Resume changes").click()
     await expect(approver.page.get_by_role("region", name="Changes are stopped")).to_have_count(0)
 
 

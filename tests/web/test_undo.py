@@ -55,7 +55,7 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, 
         await page.get_by_role("button", name="Review 2 changes").click()
         await expect(page.get_by_role("link", name="The run it puts back")).to_be_visible()
         await expect(page.get_by_text("Each value is still as the run wrote it")).to_be_visible()
-        await expect(page.get_by_text("Writing waits until somebody lets changes go on")).to_be_visible()
+        await expect(page.get_by_text("Writing waits until somebody resumes changes")).to_be_visible()
         await page.get_by_label("Write now, although changes are stopped").check()
         await page.locator("[data-approve] button").click()
         await expect(page.get_by_text("Put back 2 of 2 changes.")).to_be_visible()

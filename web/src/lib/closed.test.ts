@@ -10,7 +10,7 @@ describe("a closing", () => {
     expect(closingWords(closing, "Europe/Berlin", NOW)).toBe("Christmas (no runs), Thu 24 Dec to Sat 26 Dec");
     expect(closingWords({ ...closing, end: "2026-12-24T05:30:00.000Z" }, "Europe/Berlin", NOW)).toBe("Christmas (no runs), Thu 24 Dec, 00:00 to 06:30");
     expect(closingWords({ ...closing, stops: "changes", end: null }, "UTC", NOW)).toBe(
-      "Christmas (no changes), Wed 23 Dec, 23:00 until somebody lets changes go on",
+      "Christmas (no changes), Wed 23 Dec, 23:00 until somebody resumes changes",
     );
   });
 

@@ -21,7 +21,7 @@ export function stopsWords(stops: string): string {
 
 /** Describes the rule of a period, in local time of its zone. */
 export function whenWords(when: When): string {
-  if (when.kind === "freeze") return "until somebody lets changes go on";
+  if (when.kind === "freeze") return "until somebody resumes changes";
   if (when.kind === "yearly") return `every year, ${dayWords(String(when.first))} to ${dayWords(String(when.last))}`;
   if (when.kind === "once") return onceWords(String(when.start), String(when.end));
   const days = list((when.days as number[]).map((day) => WEEKDAYS[day - 1]!));
@@ -58,7 +58,7 @@ export function closingWords(closing: ClosingRecord, zone: Zone, now: number): s
 
 /** Formats a time span: "Sun 29 Nov, 02:00 to 03:00"; whole days without times. */
 function spanWords({ start, end }: ClosingRecord, zone: Zone, now: number): string {
-  if (end === null) return `${full(start, zone, now)} until somebody lets changes go on`;
+  if (end === null) return `${full(start, zone, now)} until somebody resumes changes`;
   const [first, last] = [toWall(start, zone), toWall(end, zone)];
   if (first.endsWith("T00:00") && last.endsWith("T00:00")) {
     const lastDay = dayOf(instantOf(end) - 1, zone, now);

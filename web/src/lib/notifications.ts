@@ -68,9 +68,9 @@ export const TOPICS: Readonly<Record<string, Shown & { group: Group }>> = {
   slot_too_late: { ...shown("Runs could not start in time", "bar", "warn"), group: "automations" },
   slot_missing: { ...shown("Runs were missing from the schedule", "bar", "warn"), group: "automations" },
   events_dropped: { ...shown("Events of a store were dropped", "bar", "warn"), group: "automations" },
-  changes_stopped: { ...shown("A stop of all changes begins or ends", "pause", "info"), group: "automations" },
+  changes_stopped: { ...shown("Changes are stopped or resumed", "pause", "info"), group: "automations" },
   connection_lost: { ...shown("A connection needs reconnecting", "hand", "bad"), group: "connections" },
-  route_broken: { ...shown("A channel takes no messages any more", "cross", "bad"), group: "connections" },
+  route_broken: { ...shown("A channel no longer accepts messages", "cross", "bad"), group: "connections" },
 };
 
 export type ChannelName = "teams" | "slack" | "webhook";

@@ -13,7 +13,7 @@ from steward.notifications.channel import DeliveryOutcome, DeliveryResult
 
 _FAILURES_TO_BREAK: Final = 20
 _SILENCE_TO_BREAK: Final = timedelta(days=3)
-_GONE = "The receiver says that it takes nothing any more (status 410)."
+_GONE = "The receiver no longer accepts messages (status 410)."
 
 
 async def record_delivery(tx: Tx, org: OrgId, route: RouteId, outcome: DeliveryOutcome) -> bool:

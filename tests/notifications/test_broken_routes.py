@@ -13,8 +13,8 @@ from steward.database.notifications import routes as rows
 from steward.model.ids import OrgId, RouteId, new_id
 from steward.model.notice import MessageState, Topic
 from steward.model.notification_route import NotificationRoute, RouteState
+from steward.notifications.broken_routes import record_delivery
 from steward.notifications.channel import DeliveryOutcome, DeliveryResult
-from steward.notifications.dead_channels import record_delivery
 from tests.api.audited import actions
 from tests.fake_clock import FakeClock
 from tests.notifications.receivers import ROUTES, made, receiving
