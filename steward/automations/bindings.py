@@ -120,7 +120,7 @@ def _account_kinds(step: PlanStep) -> tuple[str, ...]:
 
 def _wrong_number(number: object) -> str | None:
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        return "integration_id is a whole number from 1 on."
+        return "integration_id must be a whole number of at least 1."
     return None
 
 

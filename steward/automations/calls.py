@@ -50,7 +50,7 @@ async def choose(
             words = (
                 None
                 if called_plan is not None
-                else "This organization has no such import of n8n that can run."
+                else "This organization has no n8n import with this id that can run."
             )
             if called_plan is not None:
                 chosen[path] = called_plan

@@ -31,7 +31,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 @dataclass(frozen=True, slots=True)
 class RequestedTrigger:
-    """A requested trigger: the two of its fields that a person sets."""
+    """A requested trigger: the two fields that a person can set."""
 
     kind: TriggerKind
     topics: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ def check_trigger(errors: RequestErrors, template: Template, requested: Requeste
         errors.add("trigger.kind", f"This template is not started by {_TRIGGER_WORDS[requested.kind]}.")
     if requested.kind is TriggerKind.SCHEDULE:
         if requested.topics:
-            errors.add("trigger.topics", "Topics belong to a trigger of kind event.")
+            errors.add("trigger.topics", "Only a trigger of kind event has topics. Leave them out.")
         return ScheduleTrigger()
     if not 1 <= len(requested.topics) <= MAX_TOPICS:
         errors.add("trigger.topics", f"Name 1 to {MAX_TOPICS} topics.")
@@ -150,7 +150,7 @@ def check_topics(
 
 
 def check_home(errors: RequestErrors, template: Template, integration: IntegrationId | None) -> None:
-    """Checks that a store is named exactly when the template runs on one."""
+    """Checks that a store is named if the template runs on one, and only then."""
     platforms = template.facts.platforms
     if platforms and integration is None:
         errors.add("integration_id", "Choose the store it runs on.")
@@ -165,12 +165,12 @@ def check_connection_list(
     """Checks the shape of `connections`: only for templates without a store, at most 20, ids unique."""
     if template.facts.platforms:
         if bound:
-            errors.add("connections", "This template runs on a store and takes no connections.")
+            errors.add("connections", "This template runs on a store. Leave connections empty.")
         return
     if len(bound) > MAX_CONNECTIONS:
-        errors.add("connections", f"Name at most {MAX_CONNECTIONS} connections.")
+        errors.add("connections", f"List at most {MAX_CONNECTIONS} connections.")
     if len({reference.integration_id for reference in bound}) != len(bound):
-        errors.add("connections", "Name each connection once.")
+        errors.add("connections", "List each connection only once.")
 
 
 def check_reads(
@@ -190,7 +190,7 @@ def check_reads(
     for need in needs:
         count = sum(reference.kind in accepted_kinds(need.kind) for reference in bound)
         if not need.min <= count <= need.max:
-            errors.add("connections", f"Name {_how_many(need)} of kind {need.kind}.")
+            errors.add("connections", f"List {_how_many(need)} of kind {need.kind}.")
 
 
 def _why_unreadable(
@@ -200,7 +200,7 @@ def _why_unreadable(
     if connection is None:
         return f"This organization has no connection {reference.integration_id}."
     if connection.kind != reference.kind:
-        return f"Connection {reference.integration_id} is a {connection.kind}, not a {reference.kind}."
+        return f"Connection {reference.integration_id} is of kind {connection.kind}, not {reference.kind}."
     if not any(reference.kind in accepted_kinds(need.kind) for need in needs):
         return f"This template does not read connections to {title_of(reference.kind)}."
     return None
@@ -208,8 +208,8 @@ def _why_unreadable(
 
 def _how_many(need: ConnectionNeed) -> str:
     if need.min == need.max:
-        return f"exactly {need.min}"
-    return f"{need.min} to {need.max}"
+        return f"exactly {need.min} {'connection' if need.min == 1 else 'connections'}"
+    return f"{need.min} to {need.max} connections"
 
 
 def store_of(

@@ -91,7 +91,7 @@ async def pause_for_connection(
         for automation in await automations.active_naming(tx, org, integration)
         if integration in readiness.connections_of(automation, rules.templates)
     )
-    if needing:  # a batch locks kind by kind
+    if needing:  # all schedules are locked before any automation is paused, so that batches do not deadlock
         await active_run.lock(tx, org, needing)
     return [
         automation
@@ -129,7 +129,7 @@ async def save_state(
     """Stores a change of state as the next version, with an entry of the history. Raises WrongState."""
     after = replace(after, version=before.version + 1, updated_at=tx.now)
     if await automations.save(tx, before.org, after, expected_version=before.version) == 0:
-        raise WrongState("This automation was changed at the same moment. Reload it.")
+        raise WrongState("Somebody else changed this automation at the same moment. Reload it.")
     await topics.follow(tx, after)
     await history.note(
         tx,

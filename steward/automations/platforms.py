@@ -58,14 +58,15 @@ def check_chosen_store(
 ) -> None:
     """Checks the store of a new workflow, which is chosen when its plan or its trigger needs one."""
     platforms = platforms_of(plan)
+    names = [PLATFORM_NAMES.get(platform, platform) for platform in platforms]
     needs_store = bool(platforms) or is_by_event
     if len(platforms) > 1 and plan.mode is not DataMode.ENVIRONMENT:
-        errors.add(
-            "integration_id", f"Its steps work on {' and '.join(platforms)}; it can run on one store only."
-        )
-    elif is_chosen != needs_store:
-        message = "Choose the store it runs on." if needs_store else "No step of this workflow needs a store."
+        message = f"Its steps use {' and '.join(names)}, but a workflow can run on only one store."
         errors.add("integration_id", message)
+    elif needs_store and not is_chosen:
+        errors.add("integration_id", "Choose the store it runs on.")
+    elif is_chosen and not needs_store:
+        errors.add("integration_id", "No step of this workflow needs a store. Leave integration_id out.")
     elif store is not None and store.kind in STORES and lacking(plan, store.kind):
         check_platform(errors, plan, store)
     else:

@@ -18,7 +18,7 @@ def trigger_of(errors: RequestErrors, requested: RequestedTrigger) -> Trigger:
     """Returns the trigger, checked by its shape only."""
     if requested.kind is TriggerKind.SCHEDULE:
         if requested.topics:
-            errors.add("trigger.topics", "Topics belong to a trigger of kind event.")
+            errors.add("trigger.topics", "Only a trigger of kind event has topics. Leave them out.")
         return ScheduleTrigger()
     if not 1 <= len(requested.topics) <= checks.MAX_TOPICS:
         errors.add("trigger.topics", f"Name 1 to {checks.MAX_TOPICS} topics.")

@@ -214,7 +214,7 @@ def words_of(state: WorkflowState) -> str:
         words = f"No workflow is chosen for these steps to call: {_named(calling)}."
         sentences.append(f"{words} Choose one of your imports.")
     if unset:
-        sentences.append(f"These variables have no value: {_named(unset)}. Give their values.")
+        sentences.append(f"These variables have no value: {_named(unset)}. Enter their values.")
     return " ".join([*sentences, "Then run it again."])
 
 

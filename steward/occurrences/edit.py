@@ -69,7 +69,7 @@ async def skip(tx: Tx, actor: Actor, command: SlotReference) -> EditedOccurrence
     slot = await lock_slot(tx, actor, command)
     _require_pending(slot, tx.now)
     if slot.is_projected:
-        raise WrongState("This run is too far ahead to be skipped. Skip it once it has come closer.")
+        raise WrongState("This run is too far ahead to be skipped. Skip it when its date is closer.")
     row = replace(
         slot.row,
         state=OccurrenceState.SKIPPED,

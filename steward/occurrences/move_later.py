@@ -142,7 +142,7 @@ def _check_free(slot: LockedSlot, rows: _Rows, run_at: datetime) -> None:
     """Raises ValidationFailed if another pending run that stays is planned at that instant."""
     stays = rows.earlier() + _between(slot.locked, rows, slot.row.slot_at)
     if any(row.run_at == run_at and row.state is OccurrenceState.PENDING for row in stays):
-        message = "Another run of this automation is planned then. Choose another time."
+        message = "Another run of this automation is planned for that time. Choose another time."
         raise ValidationFailed(errors={"run_at": [message]})
 
 

@@ -87,7 +87,7 @@ async def lock_slot(tx: Tx, actor: Actor, reference: SlotReference) -> LockedSlo
             }
         )
     if current_slot is None:
-        message = "This automation has no run planned then. Reload the calendar."
+        message = "This automation has no run planned at that time. Reload the calendar."
         raise ValidationFailed(errors={"slot_at": [message]})
     return current_slot
 
@@ -127,7 +127,7 @@ async def write_row(tx: Tx, current_slot: LockedSlot, row: StoredSlot) -> None:
     if not current_slot.is_stored:
         await occurrences.insert_many(tx, org, automation, [row])
     elif await occurrences.update(tx, org, automation, row=row, was=current_slot.row) == 0:
-        raise WrongState("This run was changed at the same moment. Reload it.")
+        raise WrongState("Somebody else changed this run at the same moment. Reload it.")
 
 
 def edited_occurrence(
@@ -174,7 +174,7 @@ def is_exempt_at(slot: LockedSlot, run_at: datetime) -> bool:
     until = "until it is ended"
     if closing.end is not None:
         until = f"until {closing.end.astimezone(zone_of(slot.automation)):%a %d %b %H:%M}"
-    message = f"This is in the closed period {closing.period.name}, {until}. Choose another time."
+    message = f"This time is in the closed period {closing.period.name}, {until}. Choose another time."
     raise ValidationFailed(errors={"run_at": [message]})
 
 

@@ -43,7 +43,7 @@ def check_this(
     run_at = whole_seconds(new_run_at)
     _check_range(run_at, now)
     if run_at != present_run_at and run_at in occupied:
-        raise _refused("run_at", "Another run of this automation is planned then. Choose another time.")
+        raise _refused("run_at", "Another run of this automation is planned for that time. Choose another.")
     return run_at
 
 

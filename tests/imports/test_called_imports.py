@@ -154,7 +154,7 @@ async def test_everything_that_is_missing_for_a_run_is_named(shop: Shop) -> None
     assert refused.value.message == (
         "These steps have no usable connection: “Ask 0”, “Ask 1”, “Ask 2”, “Ask 3”, “Ask 4” and 2 more."
         " Bind them. No workflow is chosen for these steps to call: “Call”. Choose one of your imports."
-        " These variables have no value: “$vars.shop”. Give their values. Then run it again."
+        " These variables have no value: “$vars.shop”. Enter their values. Then run it again."
     )
 
 

@@ -72,7 +72,7 @@ def check_shapes(
     )
     for name, field_value in own_fields:
         if field_value is not None:
-            errors.add(name, "Only automations of imported workflows have this.")
+            errors.add(name, "Only automations of imported workflows have this field.")
     if template is None:
         _refuse_template_fields(errors, command)
         return changed
@@ -94,7 +94,10 @@ def _check_template_shapes(
     errors: RequestErrors, command: UpdateCommand, before: Automation, changed: Automation, template: Template
 ) -> Automation:
     if command.template_version is not None and command.template_version != template.facts.template_version:
-        errors.add("template_version", f"The newest version is {template.facts.template_version}.")
+        errors.add(
+            "template_version",
+            f"The newest version of this template is {template.facts.template_version}. Send that number.",
+        )
     changed = replace(changed, template_version=command.template_version or before.template_version)
     if command.inputs is not None or changed.template_version != before.template_version:
         given_inputs = before.inputs if command.inputs is None else command.inputs
@@ -113,9 +116,9 @@ def _check_workflow_shapes(errors: RequestErrors, command: UpdateCommand, change
     if command.inputs:
         errors.add("inputs", "An imported workflow has no inputs.")
     if command.connections:
-        errors.add("connections", "An imported workflow takes no connections; bind its steps.")
+        errors.add("connections", "An imported workflow has no connections. Bind its steps instead.")
     if command.template_version not in (None, 1):
-        errors.add("template_version", "The newest version is 1.")
+        errors.add("template_version", "The only version of an imported workflow is 1.")
     if command.has_integration:
         changed = replace(changed, integration_id=command.integration_id)
     return changed
@@ -139,7 +142,10 @@ def _check_start(
         schedule = checks.check_schedule(errors, command.schedule, is_event_started=is_event)
         changed = changed if schedule is None else replace(changed, schedule=schedule)
     elif is_event and changed.schedule.cadence is not Cadence.MANUAL:
-        errors.add("schedule.cadence", "Choose manual: store events start this automation, not a schedule.")
+        errors.add(
+            "schedule.cadence",
+            "Store events start this automation, not a schedule. Set the cadence to manual.",
+        )
     return changed
 
 
