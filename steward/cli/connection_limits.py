@@ -159,7 +159,7 @@ class _Guarded(HttpToolsProtocol):
         except HttpParserError as error:
             cause = error.__context__
             self._end_unread(
-                str(cause) if isinstance(cause, _BadHost) else "This is no HTTP request that can be read."
+                str(cause) if isinstance(cause, _BadHost) else "This is not a valid HTTP request."
             )
 
     def _end_unread(self, words: str) -> None:

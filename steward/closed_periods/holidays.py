@@ -106,14 +106,14 @@ async def accept(tx: Tx, actor: Actor, command: AcceptHolidays) -> list[StoredPe
     for number, text in enumerate(command.days):
         name = _holiday_on(command.region, text)
         if name is None:
-            errors[f"days.{number}"] = ["This is no public holiday there. Use a date from the list."]
+            errors[f"days.{number}"] = ["This day is not a public holiday there. Use a date from the list."]
             continue
         try:
             accepted.append(await change.create(tx, actor, _of_day(command, date.fromisoformat(text), name)))
         except ValidationFailed as refused:
             if not any(field.startswith("when.") for field in refused.errors or {}):
                 raise
-            errors[f"days.{number}"] = ["This day is over. Leave it out."]
+            errors[f"days.{number}"] = ["This day has passed. Leave it out."]
     if errors:
         raise ValidationFailed(errors=errors)
     return accepted
@@ -135,7 +135,7 @@ async def resolve_difference(
     when = None
     if takes_over:
         if difference.date is None:
-            raise WrongState("This is no public holiday any more. End the period, or keep it.")
+            raise WrongState("This day is no longer a public holiday. End the period, or keep it.")
         when = _whole_day(difference.date)
         origin["date"] = difference.date.isoformat()
     command = ChangePeriod(period_id, version, when=when, origin=origin)

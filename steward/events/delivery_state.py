@@ -10,7 +10,7 @@ from steward.database.events.catch_ups import CatchUp, Fill
 from steward.database.events.subscriptions import DeliveryState, StoredState, StoredSubscription
 from steward.model.ids import IntegrationId, OrgId
 
-GONE = "The store cannot send this any more."
+GONE = "The store can no longer send this."
 
 
 async def update_deliveries(tx: Tx, org: OrgId, integration: IntegrationId, connector: Connector) -> None:

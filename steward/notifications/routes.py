@@ -146,7 +146,9 @@ async def send_again(tx: Tx, actor: Actor, route: RouteId, message: MessageId) -
     if state is None:
         raise NotFound
     if state not in (MessageState.SENT, MessageState.REFUSED, MessageState.EXPIRED):
-        raise WrongState("This delivery has not ended, or has nothing to tell any more.")
+        raise WrongState(
+            "This delivery has not ended yet, or was dropped because its notices no longer apply."
+        )
     await _record(tx, actor, "delivery_sent_again", route)
 
 
@@ -222,9 +224,9 @@ def _webhook_faults(vault: Vault, org: OrgId, content: RouteContent) -> dict[str
     errors: dict[str, list[str]] = {}
     for field, value in (("integration_id", content.integration), ("target", content.target)):
         if value is not None:
-            errors[field] = ["A webhook has an address alone: leave this empty."]
+            errors[field] = ["A webhook has only an address. Leave this empty."]
     if content.url is None:
-        return errors | {"url": ["Give the https address that takes the notices."]}
+        return errors | {"url": ["Give the https address that receives the notices."]}
     try:
         vault.outbound.notice_client(org, None, webhook_endpoint(org, content.url))
     except (CallRefused, ValueError) as error:
@@ -235,13 +237,13 @@ def _webhook_faults(vault: Vault, org: OrgId, content: RouteContent) -> dict[str
 
 async def _chat_faults(tx: Tx, vault: Vault, org: OrgId, content: RouteContent) -> dict[str, list[str]]:
     title = _CHANNEL_TITLES[content.channel]
-    errors = {} if content.url is None else {"url": ["Only a webhook has an address: leave this empty."]}
+    errors = {} if content.url is None else {"url": ["Only a webhook has an address. Leave this empty."]}
     if content.integration is None:
-        return errors | {"integration_id": [f"Choose a connection of {title}."]}
+        return errors | {"integration_id": [f"Choose a connection to {title}."]}
     connection = await connections.get(tx, org, content.integration)
     poster = vault.connectors.get(content.channel)
     if connection is None or connection.kind != content.channel or not isinstance(poster, NoticePoster):
-        return errors | {"integration_id": [f"This is no connection of {title}."]}
+        return errors | {"integration_id": [f"This is not a connection to {title}."]}
     if connection.state is not ConnectionState.CONNECTED:
         return errors | {"integration_id": ["This connection is not connected. Reconnect it first."]}
     fault = poster.notice_target_fault(await open_secrets(tx, vault, connection), content.target)

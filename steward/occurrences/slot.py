@@ -171,7 +171,7 @@ def is_exempt_at(slot: LockedSlot, run_at: datetime) -> bool:
     closing = closing_at(slot.closed, run_at)
     if closing is None:
         return False
-    until = "until it is ended"
+    until = "until somebody ends it"
     if closing.end is not None:
         until = f"until {closing.end.astimezone(zone_of(slot.automation)):%a %d %b %H:%M}"
     message = f"This time is in the closed period {closing.period.name}, {until}. Choose another time."

@@ -24,7 +24,7 @@ _TIMED = frozenset({Cadence.ONCE, Cadence.DAILY, Cadence.WEEKDAYS, Cadence.WEEKL
 _LARGEST = 2**53 - 1
 _CADENCES = {cadence.value: cadence for cadence in Cadence}
 
-NOT_BY_EVENTS = "Choose manual: store events start this automation, not a schedule."
+NOT_BY_EVENTS = "Store events start this automation, not a schedule. Set the cadence to manual."
 _CADENCE_WORDS = f"Choose one of {', '.join(Cadence)}."
 _TIME_WORDS = "Give the time of day as HH:MM, 00:00 to 23:59, for example 08:00."
 _WEEKDAY_WORDS = "Give a whole number from 1 (Monday) to 7 (Sunday)."

@@ -12,6 +12,7 @@ from steward.model.ids import AutomationId, IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.schedule import Cadence
 from steward.model.trigger import Trigger, TriggerKind
+from steward.scheduling.shape import NOT_BY_EVENTS
 from steward.templates.base import Template
 
 
@@ -142,10 +143,7 @@ def _check_start(
         schedule = checks.check_schedule(errors, command.schedule, is_event_started=is_event)
         changed = changed if schedule is None else replace(changed, schedule=schedule)
     elif is_event and changed.schedule.cadence is not Cadence.MANUAL:
-        errors.add(
-            "schedule.cadence",
-            "Store events start this automation, not a schedule. Set the cadence to manual.",
-        )
+        errors.add("schedule.cadence", NOT_BY_EVENTS)
     return changed
 
 

@@ -92,7 +92,7 @@ async def check_mail(installation: Installation) -> str:
     since = await installation.read(mail_down_since)
     if since is not None:
         raise CheckFailed(
-            f"E-mail is not going out since {since:%Y-%m-%d %H:%M} UTC. The log's message_deferred says why."
+            f"E-mail has been failing since {since:%Y-%m-%d %H:%M} UTC. See message_deferred in the log."
         )
     return "The mail server can be reached and takes sign-ins; `steward mail test --to ADDRESS` sends a mail."
 

@@ -40,7 +40,7 @@ async def check_slots(installation: Installation) -> str:
     due = await installation.read(schedules.next_due)
     if due is not None and installation.now - due > limit:
         raise CheckFailed(
-            f"A slot is due since {due:%Y-%m-%d %H:%M} UTC and nothing starts it. Is a worker running?"
+            f"A slot has been due since {due:%Y-%m-%d %H:%M} UTC and was not started. Is a worker running?"
         )
     lost = 0
     for org in await installation.read(organizations.every):
@@ -59,7 +59,7 @@ async def check_leases(installation: Installation) -> str:
     leases = await installation.read(health.leases)
     if leases.expired and not leases.alive:
         raise CheckFailed(
-            f"{leases.expired} workers are silent and none is alive. Start one: their runs wait for it."
+            f"{leases.expired} workers have stopped responding and none is alive. Start one: their runs wait."
         )
     interrupted = 0
     for org in await installation.read(organizations.every):
