@@ -35,7 +35,7 @@ def _shown(step: PlanStep, connected: Sequence[Connection]) -> JsonObject:
     assert step.origin is not None
     kinds, hosts = bound_kinds(step), _hosts_of(step)
     sign_in = (step.origin.account or {}).get("sign_in")
-    fitting = [
+    matching = [
         connection
         for connection in connected
         if connection.kind in kinds and _fits(connection, hosts, signs_in=sign_in != NO_SIGN_IN)
@@ -46,7 +46,7 @@ def _shown(step: PlanStep, connected: Sequence[Connection]) -> JsonObject:
         "target": step.origin.target,
         "hosts": list(hosts),
         "sign_in": sign_in,
-        "proposed": fitting[0].integration_id if len(fitting) == 1 else None,
+        "proposed": matching[0].integration_id if len(matching) == 1 else None,
     }
 
 
@@ -65,10 +65,10 @@ def _fits(connection: Connection, hosts: Sequence[str], *, signs_in: bool) -> bo
     if connection.kind != _HTTP_ACCOUNT:
         return True
     settings: JsonValue = connection.facts.get("settings")
-    plain = settings if isinstance(settings, Mapping) else {}
-    if (plain.get("sign_in") != NO_SIGN_IN) is not signs_in:
+    account_settings = settings if isinstance(settings, Mapping) else {}
+    if (account_settings.get("sign_in") != NO_SIGN_IN) is not signs_in:
         return False
-    own_hosts = [with_scheme(entry) for entry in str(plain.get("hosts", "")).split()]
+    own_hosts = [with_scheme(entry) for entry in str(account_settings.get("hosts", "")).split()]
     return any(is_among(host, own_hosts) for host in hosts) or any(
         is_among(host, hosts) for host in own_hosts
     )

@@ -23,7 +23,7 @@ def _check_each(
     field: str,
     requested: Mapping[str, Any],
     why_refused: Callable[[str, Any], str | None],
-    stored: Callable[[Any], JsonObject],
+    to_stored: Callable[[Any], JsonObject],
 ) -> JsonObject:
     """Returns the connections of a field as they are stored; adds errors by step."""
     if len(requested) > MAX_BINDINGS:
@@ -33,7 +33,7 @@ def _check_each(
     for name, connection in requested.items():
         words = why_refused(name, connection)
         if words is None:
-            accepted[name] = stored(connection)
+            accepted[name] = to_stored(connection)
         else:
             errors.add(f"{field}.{name}", words)
     return accepted

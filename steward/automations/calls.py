@@ -79,8 +79,8 @@ def _why_refused(
         return "Give import_id, and nothing else."
     if path not in open_calls(plan_json.from_json(plan_json.with_chosen(plan, chosen))):
         return "This workflow has no step of that name that calls another one."
-    above = [part.import_id for outer, part in chosen.items() if path.startswith(outer + BELOW)]
-    if import_id in (own_import, *above):
+    outer_imports = [part.import_id for outer, part in chosen.items() if path.startswith(outer + BELOW)]
+    if import_id in (own_import, *outer_imports):
         return "This workflow would call itself endlessly. Choose another one."
     if path.count(BELOW) >= MAX_SUB_WORKFLOW_DEPTH:
         return f"Workflows call each other at most {MAX_SUB_WORKFLOW_DEPTH} deep."
@@ -121,7 +121,7 @@ async def callable_steps(tx: Tx, org: OrgId, stored: JsonObject) -> list[JsonObj
     steps: list[JsonObject] = []
     for path in paths:
         requested_name = called_name(_step_at(plan, path))
-        fitting = [
+        matching = [
             record.id for record in stored_imports if record.name.casefold() == requested_name.casefold()
         ]
         part = chosen.get(path)
@@ -131,7 +131,7 @@ async def callable_steps(tx: Tx, org: OrgId, stored: JsonObject) -> list[JsonObj
                 "workflow": requested_name,
                 "import_id": None if part is None else part.import_id,
                 "name": None if part is None else part.name,
-                "proposed": fitting[0] if len(fitting) == 1 else None,
+                "proposed": matching[0] if len(matching) == 1 else None,
             }
         )
     return steps

@@ -270,16 +270,16 @@ def label_of(
     return ", ".join(connections_by_id[reference.integration_id].name for reference in bound)
 
 
-def plain(value: JsonValue) -> JsonValue:
+def with_whole_numbers(value: JsonValue) -> JsonValue:
     """Returns JSON with whole numbers as ints, so that equal requests are equal."""
     if value is None or type(value) in (str, int, bool):
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [with_whole_numbers(item) for item in value]
     if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
+        return {name: with_whole_numbers(item) for name, item in value.items()}
     return value
 
 

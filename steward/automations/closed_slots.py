@@ -42,7 +42,7 @@ async def judge(tx: Tx, due: Sequence[PlainSlot]) -> JudgedSlots:
     )
     unaffected, closed = [], []
     for plain_slot in due:
-        times = _times(plain_slot, periods) if _may_be_closed(plain_slot) else None
+        times = _closed_times(plain_slot, periods) if _may_be_closed(plain_slot) else None
         closing = None if times is None else times.closing_at(plain_slot.slot_at)
         if times is not None and closing is not None:
             closed.append(ClosedSlot(plain_slot, closing.period.name, _next_open(plain_slot, times)))
@@ -58,7 +58,7 @@ def _may_be_closed(plain_slot: PlainSlot) -> bool:
     return closed_from is not None and closed_from <= ms(last)
 
 
-def _times(plain_slot: PlainSlot, periods: Mapping[OrgId, ApplicablePeriods]) -> ClosedTimes | None:
+def _closed_times(plain_slot: PlainSlot, periods: Mapping[OrgId, ApplicablePeriods]) -> ClosedTimes | None:
     """Returns when no run of the slot's automation begins; None when no period acts on it."""
     row = plain_slot.row
     applicable_periods = periods.get(row["org_id"])

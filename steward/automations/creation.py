@@ -83,5 +83,5 @@ async def insert_automation(tx: Tx, actor: Actor, automation: Automation) -> Aut
     timing = await first_timing(tx, automation)
     await automations.insert(tx, actor.org, automation)
     await schedules.insert(tx, actor.org, automation.id, timing)
-    await history.note(tx, actor, automation, action=HistoryAction.CREATED)
+    await history.add_entry(tx, actor, automation, action=HistoryAction.CREATED)
     return replace(automation, next_run_at=timing.next_run_at)

@@ -126,7 +126,7 @@ async def _decide_of_org(
         missed[key] = [slot.slot_at for slot in too_late]
         automation = startable.get(key)
         if automation is not None:
-            decided += await _start(
+            decided += await _decide_slots(
                 tx,
                 automation,
                 [slot for slot in due_slots.due if slot.run_at >= late],
@@ -178,7 +178,7 @@ def _exempt_runs(
     ]
 
 
-async def _start(
+async def _decide_slots(
     tx: Tx,
     automation: Automation,
     due: Sequence[DueSlot],

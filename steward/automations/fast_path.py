@@ -51,7 +51,7 @@ async def start(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]], rules: Aut
     ready = [
         (plain_slot, _needs(plain_slot.row, rules))
         for plain_slot in judged.unaffected
-        if _is_free(plain_slot.row)
+        if _may_start_if_connected(plain_slot.row)
     ]
     named = {(plain_slot.row["org_id"], number) for plain_slot, needs in ready for number in needs}
     connected = await fast_slots.connected(tx, named) if named else frozenset()
@@ -85,13 +85,15 @@ def _plain_slot(row: Row, *, now: datetime, late: datetime, rules: AutomationRul
     # The stream below ignores `slots_after`, so slots that it could exclude take the slow path.
     if row["slots_after"] >= row["next_slot_at"] - row["spread_minutes"] * _MINUTE_MS:
         return None
-    slot, next_at = _from(row["schedule"], row["timezone"], row["spread_minutes"], row["next_slot_at"])
+    slot, next_at = _slot_and_next(
+        row["schedule"], row["timezone"], row["spread_minutes"], row["next_slot_at"]
+    )
     if slot is None or not late <= slot.slot_at <= now or (next_at is not None and next_at <= now):
         return None
     return PlainSlot(row, slot.slot_at, slot.local_key, next_at)
 
 
-def _is_free(row: Row) -> bool:
+def _may_start_if_connected(row: Row) -> bool:
     """Returns whether nothing but its connections keeps the automation from starting a run.
 
     A workflow's readiness has rules of its own and never qualifies.
@@ -104,7 +106,7 @@ def _needs(row: Row, rules: AutomationRules) -> tuple[IntegrationId, ...]:
     return readiness.needed(
         rules.templates[row["template_id"]],
         integration=row["integration_id"],
-        reads=_reads(row["connections"]),
+        reads=_connections_read(row["connections"]),
         inputs=msgspec.json.decode(row["inputs"]),
         bindings=msgspec.json.decode(row["bindings"]),
     )
@@ -112,7 +114,9 @@ def _needs(row: Row, rules: AutomationRules) -> tuple[IntegrationId, ...]:
 
 # Automations due at one time share few schedules; a cached result costs a fiftieth of computing the slots.
 @lru_cache(maxsize=16_384)
-def _from(schedule: str, timezone: str, spread: int, slot_ms: int) -> tuple[Slot | None, datetime | None]:
+def _slot_and_next(
+    schedule: str, timezone: str, spread: int, slot_ms: int
+) -> tuple[Slot | None, datetime | None]:
     """Returns the slot at exactly that instant, if the schedule has it, and the instant of the next one."""
     zone_info = zone(timezone)
     if zone_info is None:
@@ -125,18 +129,18 @@ def _from(schedule: str, timezone: str, spread: int, slot_ms: int) -> tuple[Slot
         after=slot_at - _INSTANT,
         until=LAST,
     )
-    first, second = _two(stream)
+    first, second = _first_two(stream)
     if first is None or first.slot_at != slot_at:
         return None, None
     return first, None if second is None else second.slot_at
 
 
-def _two(stream: Iterator[Slot]) -> tuple[Slot | None, Slot | None]:
+def _first_two(stream: Iterator[Slot]) -> tuple[Slot | None, Slot | None]:
     first_two = list(islice(stream, 2))
     return (first_two[0] if first_two else None), (first_two[1] if len(first_two) == 2 else None)
 
 
 @lru_cache(maxsize=1024)
-def _reads(connections: str) -> tuple[IntegrationId, ...]:
+def _connections_read(connections: str) -> tuple[IntegrationId, ...]:
     stored_reads: Sequence[Mapping[str, int]] = msgspec.json.decode(connections)
     return tuple(IntegrationId(read["integration_id"]) for read in stored_reads)

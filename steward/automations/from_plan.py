@@ -48,7 +48,7 @@ class CreateWorkflowCommand:
         schedule = self.schedule
         if isinstance(schedule, Mapping):
             schedule = {name: value for name, value in schedule.items() if value is not None}
-        fields = checks.plain(
+        fields = checks.with_whole_numbers(
             [
                 "workflow",
                 self.import_id,
@@ -111,7 +111,7 @@ async def create(
     errors.refuse()
     if command.integration_id is not None:
         checks.refuse_unconnected({"integration_id": [command.integration_id]}, connections_by_id)
-    automation = _built(tx, actor, command, source, schedule, trigger, store, bindings, timezone, rules)
+    automation = _build(tx, actor, command, source, schedule, trigger, store, bindings, timezone, rules)
     if (replay := await creation.store_key(tx, actor, command, automation)) is not None:
         return replay
     inserted = await creation.insert_automation(tx, actor, automation)
@@ -119,7 +119,7 @@ async def create(
     return CreatedAutomation(inserted, replayed=False)
 
 
-def _built(
+def _build(
     tx: Tx,
     actor: Actor,
     command: CreateWorkflowCommand,

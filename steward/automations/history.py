@@ -14,7 +14,7 @@ from steward.model.schedule import Schedule
 SERVICE = "service"
 
 
-async def note(
+async def add_entry(
     tx: Tx,
     actor: Actor | None,
     automation: Automation,

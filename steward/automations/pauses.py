@@ -130,8 +130,8 @@ async def save_state(
     after = replace(after, version=before.version + 1, updated_at=tx.now)
     if await automations.save(tx, before.org, after, expected_version=before.version) == 0:
         raise WrongState("Somebody else changed this automation at the same moment. Reload it.")
-    await topics.follow(tx, after)
-    await history.note(
+    await topics.update_subscription(tx, after)
+    await history.add_entry(
         tx,
         actor,
         after,

@@ -17,7 +17,7 @@ def platforms_of(plan: Plan) -> tuple[str, ...]:
     if plan.mode is DataMode.ENVIRONMENT:
         if not _is_on_store(plan):
             return ()
-        return tuple(platform for platform in STORES if not lacking(plan, platform))
+        return tuple(platform for platform in STORES if not unsupported_parts(plan, platform))
     platforms = {
         step.operation.partition(".")[0]
         for step in plan_json.needed(plan)
@@ -30,21 +30,21 @@ def _is_on_store(plan: Plan) -> bool:
     """Returns whether a flow reads or changes anything of a store."""
     if plan.variables:
         return True
-    return any(_stores(step.origin.source_type) for step in _steps(plan) if step.origin)
+    return any(_supported_stores(step.origin.source_type) for step in _steps(plan) if step.origin)
 
 
-def lacking(plan: Plan, platform: str) -> list[Finding]:
+def unsupported_parts(plan: Plan, platform: str) -> list[Finding]:
     """Returns errors for the parts of a flow that a platform does not support; none for other plans."""
     if plan.mode is not DataMode.ENVIRONMENT:
         return []
     name = PLATFORM_NAMES.get(platform, platform)
     findings = []
     for step in _steps(plan):
-        stores = _stores(step.origin.source_type) if step.origin is not None else None
+        stores = _supported_stores(step.origin.source_type) if step.origin is not None else None
         if stores is not None and platform not in stores:
             message = f"It has no counterpart in {name}. Run it on another store, or remove the step."
             findings.append(Finding(step.name, FindingLevel.ERROR, "node_type", message))
-    paths = _unread(plan, platform)
+    paths = _unsupported_paths(plan, platform)
     if paths:
         named = ", ".join(f"“{path[:80]}”" for path in paths[:_MAX_NAMED])
         more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
@@ -67,7 +67,7 @@ def check_chosen_store(
         errors.add("integration_id", "Choose the store it runs on.")
     elif is_chosen and not needs_store:
         errors.add("integration_id", "No step of this workflow needs a store. Leave integration_id out.")
-    elif store is not None and store.kind in STORES and lacking(plan, store.kind):
+    elif store is not None and store.kind in STORES and unsupported_parts(plan, store.kind):
         check_platform(errors, plan, store)
     else:
         check_store(errors, platforms or STORES, store, is_named=needs_store)
@@ -75,7 +75,7 @@ def check_chosen_store(
 
 def check_platform(errors: RequestErrors, plan: Plan, store: Connection) -> None:
     """Checks that a flow's steps have counterparts on the store's platform; reports those that have none."""
-    findings = lacking(plan, store.kind)
+    findings = unsupported_parts(plan, store.kind)
     names = [f"“{finding.step}”" for finding in findings if finding.step is not None]
     if names:
         more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
@@ -94,12 +94,12 @@ def _steps(plan: Plan) -> list[PlanStep]:
     ]
 
 
-def _stores(task: str) -> frozenset[str] | None:
+def _supported_stores(task: str) -> frozenset[str] | None:
     kind = FLOW_TYPES.get(task)
     return None if kind is None else kind.stores
 
 
-def _unread(plan: Plan, platform: str) -> list[str]:
+def _unsupported_paths(plan: Plan, platform: str) -> list[str]:
     """Returns the paths that a flow reads and that the platform's objects do not have."""
     aliases = {step.origin.alias for step in plan.steps if step.origin is not None}
     unread_paths = UNREAD.get(platform)

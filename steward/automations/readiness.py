@@ -61,7 +61,7 @@ async def _unready(tx: Tx, automation: Automation) -> Obstacle | None:
     state = await workflows.state_of(tx, automation)
     if state is None:
         return Obstacle("not_ready", "The steps of this automation no longer exist. Import it again.")
-    return None if state.is_ready else Obstacle("not_ready", workflows.words_of(state))
+    return None if state.is_ready else Obstacle("not_ready", workflows.why_not_ready(state))
 
 
 def _obstacle(

@@ -88,7 +88,7 @@ class Sampler:
         try:
             async with asyncio.timeout(_SECONDS):
                 context = await self._context(automation, counter)
-                return await _walk(template, context, counter)
+                return await _run_steps(template, context, counter)
         except TimeoutError as error:
             message = f"The account did not answer within {_SECONDS:.0f} s. Nothing was changed."
             raise Unavailable(message, retry_after=10) from error
@@ -147,7 +147,7 @@ class _Progress:
     proposals: list[Proposal] = field(default_factory=list)
 
 
-async def _walk(template: Template, context: StepContext, counter: ReadCounter) -> Sample:
+async def _run_steps(template: Template, context: StepContext, counter: ReadCounter) -> Sample:
     """Runs the steps before the first that sends; a step that changes only proposes."""
     progress = _Progress()
     message: str | None = None
@@ -159,7 +159,7 @@ async def _walk(template: Template, context: StepContext, counter: ReadCounter) 
             before = sum(counter.read.values())
             step_context = replace(context, outputs=progress.outputs)
             result = await template.steps[step.name](step_context)
-            _note(progress, result, step.kind, reads_objects=sum(counter.read.values()) > before)
+            _add_result(progress, result, step.kind, reads_objects=sum(counter.read.values()) > before)
             progress.outputs[step.name] = result.output
             progress.titles.append(result.title or step.title)
         changes = len(progress.proposals) if template.facts.changes_store else None
@@ -186,7 +186,7 @@ async def _walk(template: Template, context: StepContext, counter: ReadCounter) 
     )
 
 
-def _note(progress: _Progress, result: StepResult, kind: StepKind, *, reads_objects: bool) -> None:
+def _add_result(progress: _Progress, result: StepResult, kind: StepKind, *, reads_objects: bool) -> None:
     if kind is StepKind.READ and reads_objects:
         progress.checked = result.counts.read
     elif kind is StepKind.DECIDE:

@@ -54,8 +54,8 @@ class CreateCommand:
         fields = [
             self.template_id,
             self.name,
-            checks.plain(self.inputs),
-            checks.plain(schedule),
+            checks.with_whole_numbers(self.inputs),
+            checks.with_whole_numbers(schedule),
             self.integration_id,
             [[connection.integration_id, connection.kind] for connection in self.connections],
             self.timezone,
@@ -104,7 +104,9 @@ async def create(
     return CreatedAutomation(await insert_automation(tx, actor, automation), replayed=False)
 
 
-async def draw_up(tx: Tx, actor: Actor, command: CreateCommand, *, rules: AutomationRules) -> Automation:
+async def draft_automation(
+    tx: Tx, actor: Actor, command: CreateCommand, *, rules: AutomationRules
+) -> Automation:
     """Returns the automation that `create` would set up; stores nothing.
 
     Raises ValidationFailed (all errors at once), NotConnected.
@@ -158,12 +160,14 @@ async def _check_records(
         )
     checks.check_reads(errors, template, command.connections, connections_by_id)
     # A store that was refused is left out, so that its channels and topics raise no further errors.
-    fitting = None if errors.touches("integration_id") else store
+    accepted_store = None if errors.touches("integration_id") else store
     if are_inputs_valid:
         others = await _automations_named(tx, actor.org, checked)
-        checks.check_named(errors, template, checked.inputs, SetupContext(fitting, connections_by_id, others))
+        checks.check_named(
+            errors, template, checked.inputs, SetupContext(accepted_store, connections_by_id, others)
+        )
     if not errors.touches("trigger"):
-        checks.check_topics(errors, template, checked.trigger, fitting, rules=rules)
+        checks.check_topics(errors, template, checked.trigger, accepted_store, rules=rules)
     timezone = command.timezone or await default_zone(tx, actor, store)
     checks.check_day(errors, checked.schedule, timezone, tx.now)
     errors.refuse()

@@ -58,7 +58,7 @@ def shown_trigger(automation: Automation) -> Trigger:
     return replace(trigger, words=_topic_words(trigger.topics), listening=Listening.OFF, reason=None)
 
 
-async def follow(tx: Tx, automation: Automation) -> None:
+async def update_subscription(tx: Tx, automation: Automation) -> None:
     """Starts or ends the subscription of a saved automation to its store's topics.
 
     Only writes rows: the `listen` task asks the store. Requires that queued runs are ended afterwards, so

@@ -77,7 +77,7 @@ def unconfigured(
         if needs == "store":
             why = None if store is not None and _is_up(store) else "needs_reconnecting"
         else:
-            why = _why(step, bindings.get(step.name), connections_by_id)
+            why = _why_unbound(step, bindings.get(step.name), connections_by_id)
         if why is not None:
             steps_to_bind.append(UnboundStep(step.name, str(needs), target, why))
     return steps_to_bind + [UnboundStep(path, _WORKFLOW, None, "no_connection") for path in open_calls(plan)]
@@ -87,7 +87,7 @@ def _is_up(connection: Connection) -> bool:
     return connection.state is ConnectionState.CONNECTED
 
 
-def _why(
+def _why_unbound(
     step: PlanStep, binding: JsonValue, connections_by_id: Mapping[IntegrationId, Connection]
 ) -> str | None:
     if not isinstance(binding, Mapping) or step.origin is None:
@@ -202,7 +202,7 @@ async def store_plan(
     await plans.insert(tx, org, automation, version, stored_plan=stored_plan, sha256=sha256)
 
 
-def words_of(state: WorkflowState) -> str:
+def why_not_ready(state: WorkflowState) -> str:
     """Returns sentences that say why the workflow is not ready and name its steps and variables."""
     calling = [step.step for step in state.unconfigured if step.kind == _WORKFLOW]
     unbound = [step.step for step in state.unconfigured if step.kind != _WORKFLOW]

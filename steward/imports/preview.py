@@ -8,7 +8,7 @@ from steward.automations import calls, workflows
 from steward.automations.bindable import bindable
 from steward.automations.bindings import check_bound
 from steward.automations.checks import RequestErrors
-from steward.automations.platforms import lacking
+from steward.automations.platforms import unsupported_parts
 from steward.automations.workflow_checks import with_variables
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
@@ -61,7 +61,10 @@ async def preview(
     elsewhere = (
         []
         if store is None
-        else [entry.wire() for entry in [*lacking(plan_, store.kind), *_unsent_topics(plan_, store, query)]]
+        else [
+            entry.wire()
+            for entry in [*unsupported_parts(plan_, store.kind), *_unsent_topics(plan_, store, query)]
+        ]
     )
     return {
         "plan": keep.shown_plan(plan),

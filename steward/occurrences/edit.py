@@ -139,7 +139,7 @@ async def _store(
     """Stores the edited row, the automation's next due time, and an entry of its history."""
     await write_row(tx, slot, row)
     locked = await next_runs.rewrite_next(tx, slot.locked)
-    await history.note(tx, actor, locked.automation, action=action, fields=row_edits(slot.row, row))
+    await history.add_entry(tx, actor, locked.automation, action=action, fields=row_edits(slot.row, row))
     return edited_occurrence(locked, row, closed=slot.closed)
 
 

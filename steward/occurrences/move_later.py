@@ -111,7 +111,7 @@ async def _change(
     fields = row_edits(before, after)
     if moved.schedule != old.schedule:
         fields.append(history.schedule_edit(old.schedule, moved.schedule))
-    await history.note(tx, actor, automation, action=HistoryAction.MOVED, fields=fields)
+    await history.add_entry(tx, actor, automation, action=HistoryAction.MOVED, fields=fields)
     locked = await next_runs.begin_slots(
         tx, LockedAutomation(automation, locked.timing), slots_after=moved.slots_after
     )

@@ -41,7 +41,9 @@ async def prepare(call: ApiCall) -> Sample:
     context = call.context
 
     async def load(tx: Tx) -> Automation:
-        return await setup.draw_up(tx, call.actor, create_command(call.body), rules=context.automation_rules)
+        return await setup.draft_automation(
+            tx, call.actor, create_command(call.body), rules=context.automation_rules
+        )
 
     automation = await context.engine.read(context.clock.now(), load, org=call.actor.org)
     access = RunAccess(context.engine, context.clock, context.vault)

@@ -64,11 +64,11 @@ async def _write(
     if await automations.save(tx, before.org, after, expected_version=before.version) == 0:
         current = await automations.get(tx, before.org, before.id)
         raise StaleVersion(data={"occurrence": None, "automation": current})
-    await history.note(tx, actor, after, action=HistoryAction.CHANGED, fields=edits)
+    await history.add_entry(tx, actor, after, action=HistoryAction.CHANGED, fields=edits)
     if after.plan_version != before.plan_version:
         await supersede(tx, after, None if plan_change is None else plan_change.plan)
     if begins_anew or before.integration_id != after.integration_id:
-        await topics.follow(tx, after)
+        await topics.update_subscription(tx, after)
     if begins_anew:
         locked = await next_runs.begin_slots(tx, LockedAutomation(after, locked.timing), slots_after=tx.now)
         return locked.automation

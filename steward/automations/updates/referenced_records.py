@@ -34,13 +34,13 @@ async def check_records(
         checks.check_store(errors, _platforms_of(before, template), store, is_named=True)
         needed["integration_id"] = [changed.integration_id]
     # A store that was refused is left out, so that its channels and topics raise no further errors.
-    fitting = None if errors.touches("integration_id") else store
+    accepted_store = None if errors.touches("integration_id") else store
     if command.connections is not None:
         checks.check_reads(errors, template, command.connections, connections_by_id)
         needed["connections"] = [connection.integration_id for connection in command.connections]
-    needed |= await _check_named(tx, errors, command, changed, template, fitting, connections_by_id)
+    needed |= await _check_named(tx, errors, command, changed, template, accepted_store, connections_by_id)
     if command.changes_events:
-        checks.check_topics(errors, template, changed.trigger, fitting, rules=rules)
+        checks.check_topics(errors, template, changed.trigger, accepted_store, rules=rules)
     errors.refuse()
     checks.refuse_unconnected(_changed(needed, before, changed), connections_by_id)
     if (changed.integration_id, changed.connections) != (before.integration_id, before.connections):
@@ -65,8 +65,8 @@ async def _check_named(
     """Checks the records that the inputs name; returns the connections that given inputs name, by path."""
     if command.inputs is None and not command.changes_home and command.template_version is None:
         return {}
-    beside = template.automations_of(changed.inputs)
-    others = await automations.among(tx, changed.org, beside) if beside else {}
+    automation_ids = template.automations_of(changed.inputs)
+    others = await automations.among(tx, changed.org, automation_ids) if automation_ids else {}
     context = SetupContext(store, connections_by_id, others)
     named = checks.check_named(errors, template, changed.inputs, context)
     return {} if command.inputs is None else {path: [integration] for path, integration in named.items()}

@@ -11,7 +11,7 @@ from steward.automations import (
 )
 from steward.automations.bindings import accounts_of, bindings_of, check_bound
 from steward.automations.checks import RequestErrors
-from steward.automations.platforms import check_platform, lacking, platforms_of
+from steward.automations.platforms import check_platform, platforms_of, unsupported_parts
 from steward.automations.rules import AutomationRules
 from steward.automations.updates.update_command import UpdateCommand
 from steward.database.automations import plans
@@ -114,7 +114,7 @@ def _check_workflow_store(
     platforms = platforms_of(plan) or (() if before.platform is None else (before.platform,))
     if changed.integration_id is None or not platforms:
         errors.add("integration_id", "The store of this workflow can be replaced, but not added or removed.")
-    elif store is not None and lacking(plan, store.kind):
+    elif store is not None and unsupported_parts(plan, store.kind):
         check_platform(errors, plan, store)
     else:
         checks.check_store(errors, platforms, store, is_named=True)

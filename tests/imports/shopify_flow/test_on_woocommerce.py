@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from steward.automations.platforms import lacking, platforms_of
+from steward.automations.platforms import platforms_of, unsupported_parts
 from steward.connectors.base.queries import FLOW_OBJECTS, ORDERS, PRODUCT, ById, FlowObjectsQuery, OrdersQuery
 from steward.connectors.woocommerce.flow_objects import unsupported_paths
 from steward.model import plan_json
@@ -94,9 +94,9 @@ async def test_steps_and_fields_without_a_counterpart_are_named(flow_shop: FlowS
         links=[(1, "output", 2), (2, "true", 3)],
     )
     plan = await plan_of(tagging)
-    assert lacking(plan, "shopify") == []
+    assert unsupported_parts(plan, "shopify") == []
     assert platforms_of(plan) == ("shopify",)
-    findings = [(finding.step, finding.message) for finding in lacking(plan, "woocommerce")]
+    findings = [(finding.step, finding.message) for finding in unsupported_parts(plan, "woocommerce")]
     assert [step for step, _ in findings] == ["Add order tags", None]
     assert "order.risk.assessments.riskLevel" in findings[1][1]
     assert set(platforms_of(await plan_of(SOLD))) == {"shopify", "woocommerce"}
