@@ -32,7 +32,7 @@ async def drop_for_change(tx: Tx, locked: LockedAutomation, after: Automation) -
             now=tx.now,
             skipped={slot_at: row.local_key for slot_at, row in decided.items()},
         )
-    await _close_past(tx, locked, rows)
+    await _skip_past(tx, locked, rows)
     await occurrences.delete_coming(
         tx,
         before.org,
@@ -50,7 +50,7 @@ async def drop_for_change(tx: Tx, locked: LockedAutomation, after: Automation) -
 async def drop_for_archive(tx: Tx, locked: LockedAutomation) -> None:
     """Deletes the coming rows; keeps those whose slot has passed, pending ones as skipped."""
     rows = await _rows(tx, locked)
-    await _close_past(tx, locked, rows)
+    await _skip_past(tx, locked, rows)
     coming = [
         row.slot_at
         for row in rows
@@ -59,7 +59,7 @@ async def drop_for_archive(tx: Tx, locked: LockedAutomation) -> None:
     await occurrences.delete_coming(tx, locked.automation.org, locked.automation.id, slots=coming)
 
 
-async def close_missed(tx: Tx, locked: LockedAutomation) -> None:
+async def skip_missed(tx: Tx, locked: LockedAutomation) -> None:
     """Marks pending rows whose time passed during the pause as skipped (`too_late`); adds a notice.
 
     Later rows stay pending, so that moved runs take place after the resume.
@@ -79,7 +79,7 @@ async def _rows(tx: Tx, locked: LockedAutomation) -> list[StoredSlot]:
     return await occurrences.open_rows(tx, locked.automation.org, locked.automation.id, since=tx.now)
 
 
-async def _close_past(tx: Tx, locked: LockedAutomation, rows: Sequence[StoredSlot]) -> None:
+async def _skip_past(tx: Tx, locked: LockedAutomation, rows: Sequence[StoredSlot]) -> None:
     """Marks pending rows whose slot has passed as skipped by the merchant, so that the slot keeps a row."""
     past = [row.slot_at for row in rows if row.state is OccurrenceState.PENDING and row.slot_at <= tx.now]
     await occurrences.skip_pending(

@@ -112,7 +112,10 @@ async def _decide_of_org(
     late: datetime,
     rules: AutomationRules,
 ) -> list[DecidedSlot]:
-    """Decides the due slots of one organization's automations and enqueues their runs."""
+    """Decides the due slots of one organization's automations and enqueues their runs.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes and, for D1b, docs/design/closed-periods.md#slots.
+    """
     obstacles: Mapping[AutomationId, Obstacle] = {}
     if startable:
         obstacles = await readiness.obstacles(tx, org, list(startable.values()), templates=rules.templates)

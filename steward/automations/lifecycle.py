@@ -47,7 +47,7 @@ async def resume(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automati
         paused_reason=None,
         consecutive_failures=0,
     )
-    await coming.close_missed(tx, locked)
+    await coming.skip_missed(tx, locked)
     after = await save_state(tx, actor, before, after, action=HistoryAction.RESUMED)
     await streaks.succeeded(tx, before.org, before.id)
     await due_rows.clear(tx, DISPATCH, [before.id])

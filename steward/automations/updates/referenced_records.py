@@ -23,7 +23,8 @@ async def check_records(
     errors = RequestErrors()
     template = rules.templates.get(before.template_id)
     if (changed.schedule, changed.timezone) != (before.schedule, before.timezone):
-        checks.check_day(errors, changed.schedule, changed.timezone, tx.now)  # R11
+        # docs/design/schedule.md#slot-rules, R11
+        checks.check_day(errors, changed.schedule, changed.timezone, tx.now)
     if template is None:
         errors.refuse()
         return changed
