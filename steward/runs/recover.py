@@ -12,10 +12,24 @@ from steward.database.runs import fairness, transitions, workers
 from steward.database.runs.workers import HeldRun
 from steward.model.ids import WorkerId
 
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
 
 def process_name() -> str:
-    """Returns the host, id and start time of this process, by which `is_gone` recognizes it."""
-    return f"{socket.gethostname()}|{os.getpid()}|{_start_time(os.getpid())}"
+    """Returns host, id, start time and PID namespace of this process, by which `is_gone` recognizes it."""
+    pid = os.getpid()
+    return f"{socket.gethostname()}|{pid}|{_start_time(pid)}|{_pid_namespace()}"
+
+
+def _pid_namespace() -> str:
+    """Returns the PID namespace of this process, with the boot in which its number is unique.
+
+    A process sees others by their ids only within its own. Empty on a system without namespaces.
+    """
+    try:
+        return _BOOT_ID.read_text().strip() + " " + os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
 
 
 def _start_time(pid: int) -> str:
@@ -38,13 +52,20 @@ def _without_proc(pid: int) -> str:
 
 
 def is_gone(name: str) -> bool:
-    """Returns whether the worker ran on this host and its process no longer runs."""
-    host, pid, started = name.split("|")
-    return host == socket.gethostname() and _start_time(int(pid)) != started
+    """Returns whether a process named by `process_name` has ended.
+
+    Only a process of the same host and PID namespace can tell: containers may share the name of their host.
+    Of any other process, and of a name in another form, it returns False.
+    """
+    match name.split("|"):
+        case [host, pid, started, namespace]:
+            is_visible = host == socket.gethostname() and namespace == _pid_namespace()
+            return is_visible and _start_time(int(pid)) != started
+    return False
 
 
 async def expire_own_host(tx: Tx) -> int:
-    """Ends the leases of this host's workers whose process has ended, so that a restart need not wait.
+    """Ends the leases of workers that `is_gone` knows to have ended, so that a restart need not wait.
 
     Returns how many.
     """

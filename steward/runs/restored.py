@@ -50,7 +50,7 @@ async def serving_obstacle(engine: Engine, now: datetime) -> str | None:
 
 
 async def live_workers(engine: Engine, now: datetime) -> list[str]:
-    """Returns the hosts of workers whose lease is valid, except ended processes of this host."""
+    """Returns the hosts of workers whose lease is valid, except those known to have ended (`is_gone`)."""
     names = await engine.read(now, workers.live_names)
     return sorted({name.partition("|")[0] for name in names if not recover.is_gone(name)})
 

@@ -244,10 +244,10 @@ async def test_a_defect_of_a_step_ends_its_run_and_no_other(
     assert (await shop.run(other)).status is RunStatus.WAITING_APPROVAL
 
 
-async def test_a_defect_while_changes_are_made_leaves_open_writes_unknown(shop: Shop) -> None:
-    """A write still open when a run ends stays unknown and is read back afterwards.
+async def _stopped_after_a_call(shop: Shop) -> tuple[Run, str | None]:
+    """Returns a run that a defect stopped before the outcome of its first write was stored.
 
-    See docs/design/writes.md#reconciliation.
+    Returns the message of that write's change as well.
     """
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
@@ -262,6 +262,15 @@ async def test_a_defect_while_changes_are_made_leaves_open_writes_unknown(shop: 
         await shop.drain()
     finally:
         failpoint.watch(None)
+    return run, message
+
+
+async def test_a_defect_while_changes_are_made_leaves_open_writes_unknown(shop: Shop) -> None:
+    """A write still open when a run ends stays unknown and is read back afterwards.
+
+    See docs/design/writes.md#reconciliation.
+    """
+    run, message = await _stopped_after_a_call(shop)
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "step_failed")
     first, *others = await shop.changes(run)
@@ -277,6 +286,34 @@ async def test_a_defect_while_changes_are_made_leaves_open_writes_unknown(shop: 
     assert_agrees(ended, [replace(first, outcome=Outcome.UNKNOWN), *others])
     assert corrected.summary is not None
     assert "1 of 10 prices changed, 9 cancelled." in str(corrected.summary["text"])
+
+
+async def test_an_outage_longer_than_a_day_leaves_no_write_unknown_that_can_be_read(shop: Shop) -> None:
+    """The first look-up after an outage of 25 hours settles a write of a finished run.
+
+    See docs/design/writes.md#unknown-outcomes-of-finished-runs.
+    """
+    run, message = await _stopped_after_a_call(shop)
+    await shop.pass_downtime(hours=25)
+    first, *_ = await shop.changes(run)
+    assert (first.outcome, first.message) == (Outcome.APPLIED, message)
+    assert len(shop.writes()) == 1
+
+
+async def test_a_write_that_cannot_be_read_for_a_day_stays_unknown(shop: Shop) -> None:
+    """A write of a finished run whose shop does not answer after 24 hours stays unknown for good.
+
+    See docs/design/writes.md#unknown-outcomes-of-finished-runs.
+    """
+    run, message = await _stopped_after_a_call(shop)
+    for path in ("**/products", "**/products/**"):
+        shop.fault("status", "GET", path, status=503, count=-1)
+    await shop.pass_downtime(hours=25)
+    before = shop.world.state.ledger.last_seq
+    await shop.pass_time(hours=2)
+    first, *_ = await shop.changes(run)
+    assert (first.outcome, first.message) == (Outcome.UNKNOWN, f"{message} {STILL_OPEN}")
+    assert list(shop.world.state.ledger.entries(before, reads=True)) == []
 
 
 @pytest.mark.parametrize("status", [RunStatus.QUEUED, RunStatus.WAITING_APPROVAL])

@@ -22,7 +22,7 @@ from steward.model.change import Outcome
 from steward.model.ids import OrgId, WorkerId
 from steward.model.refusals import Unavailable
 from steward.model.run import Queue, Run, RunStatus
-from steward.runs import claim, recover
+from steward.runs import claim, recover, restored
 from tests.crash.killing import count_writes, kill_at
 from tests.crash.stalled_worker import StallingEngine
 from tests.runs.shop import Shop
@@ -173,16 +173,46 @@ async def test_a_restart_on_the_same_host_need_not_wait_for_the_lease(shop: Shop
     See docs/design/runs.md#workers-and-leases.
     """
     hired = await shop.registered_worker()
-    host = recover.process_name().split("|")[0]
     assert not recover.is_gone(recover.process_name())
-    assert recover.is_gone(f"{host}|999999999|1")
-    assert not recover.is_gone("elsewhere|999999999|1")
     run = await shop.run_now(await shop.hiding())
     await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     await shop.tamper(
-        "UPDATE workers SET name = :name WHERE worker_id = :id", name=f"{host}|999999999|1", id=hired.id
+        "UPDATE workers SET name = :name WHERE worker_id = :id", name=_ended_process(), id=hired.id
     )
     shop.worker = None
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
+
+
+def _ended_process(host: str = "", namespace: str = "") -> str:
+    """Returns the name of a process that does not run, by default of this host and PID namespace."""
+    own_host, _, _, own_namespace = recover.process_name().split("|")
+    return f"{host or own_host}|999999999|1|{namespace or own_namespace}"
+
+
+@pytest.mark.parametrize("name_form", ["host", "namespace", "earlier form"])
+async def test_a_process_that_cannot_be_seen_from_here_keeps_its_lease(shop: Shop, name_form: str) -> None:
+    """A start here ends no lease of a worker of another host or PID namespace, and its runs lose no attempt.
+
+    Containers with the network of their host share its name. See docs/design/runs.md#workers-and-leases.
+    """
+    boot = recover.process_name().split("|")[3].partition(" ")[0]
+    name = {
+        "host": _ended_process(host="elsewhere"),
+        "namespace": _ended_process(namespace=f"{boot} pid:[1]"),
+        "earlier form": _ended_process().rpartition("|")[0],
+    }[name_form]
+    hired = await shop.registered_worker()
+    run = await shop.run_now(await shop.hiding())
+    await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
+    await shop.tamper("UPDATE workers SET name = :name WHERE worker_id = :id", name=name, id=hired.id)
+    shop.worker = None
+    await shop.drain()
+    remaining = await run_state(shop, run)
+    assert (remaining.queue, remaining.attempt) == (Queue.LEASED, 1)
+    assert name.partition("|")[0] in await restored.live_workers(shop.engine, shop.clock.now())
+    shop.clock.tick(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
+    await worker.recover_dead_workers(await shop.registered_worker())
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
 

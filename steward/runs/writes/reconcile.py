@@ -1,6 +1,7 @@
 """Reconciles writes with an unknown outcome (docs/design/writes.md#reconciliation)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -22,6 +23,7 @@ from steward.runs.writes.open_ledger import OpenLedger, open_ledger
 from steward.runs.writes.verdicts import Verdict, store_late_verdict, store_verdicts
 
 _GIVE_UP_AFTER = timedelta(hours=24)
+_NEVER = timedelta(days=36_500)
 _READ_BACK_PAGE = 100
 _SECOND_SEARCH_AFTER = timedelta(seconds=60)
 # An account remembers a key for 24 h. Nothing is repeated under it in the last four of these hours.
@@ -226,16 +228,28 @@ def _retry_later(entry: WriteEntry, now: datetime) -> Verdict:
 
 
 async def settle_finished(ctx: WriteContext, org: OrgId, run: RunId) -> None:
-    """Continues to read back the unknown writes of a finished run, for 24 hours."""
+    """Looks up the open writes of a finished run until each has a verdict, at most for 24 hours."""
     engine, now = ctx.engine, ctx.clock.now()
     ledger = await engine.read(now, partial(open_ledger, org=org, run=run), org=org)
     for entry in ledger.entries:
         if entry.state not in OPEN or entry.settle_after > ledger.now:
             continue
-        verdict = await _look_up(ctx, org, ledger, entry)
-        if not _is_unsettled(entry) or ledger.now - entry.intent_at > _GIVE_UP_AFTER:
-            verdict = Verdict(entry, None, retry_at=ledger.now + timedelta(days=36_500))
-        elif verdict.state is LedgerState.NOT_SENT:  # no worker will send it any more
-            message = "It did not take effect. Run the automation again to repeat it."
-            verdict = Verdict(entry, LedgerState.REFUSED, message=message)
+        verdict = await _late_verdict(ctx, org, ledger, entry)
         await engine.write(now, partial(store_late_verdict, org=org, ledger=ledger, verdict=verdict), org=org)
+
+
+async def _late_verdict(ctx: WriteContext, org: OrgId, ledger: OpenLedger, entry: WriteEntry) -> Verdict:
+    """Looks up a write of a finished run. One that stays unknown is never looked up again.
+
+    A look-up later than 24 hours, as after an outage of the service, still counts if it is conclusive.
+    """
+    never = ledger.now + _NEVER
+    if not _is_unsettled(entry):
+        return Verdict(entry, None, retry_at=never)
+    verdict = await _look_up(ctx, org, ledger, entry)
+    if verdict.state is LedgerState.NOT_SENT:  # no worker will send it any more
+        message = "It did not take effect. Run the automation again to repeat it."
+        return Verdict(entry, LedgerState.REFUSED, message=message)
+    if verdict.state is LedgerState.UNKNOWN and verdict.retry_at is None:
+        return replace(verdict, retry_at=never)
+    return verdict
