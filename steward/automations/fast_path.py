@@ -78,7 +78,7 @@ def _plain_slot(row: Row, *, now: datetime, late: datetime, rules: AutomationRul
     if (
         not is_offered
         or row["state"] != AutomationState.ACTIVE
-        or row["stored"]
+        or row["has_stored_rows"]
         or row["next_slot_at"] is None
     ):
         return None
@@ -98,7 +98,9 @@ def _may_start_if_connected(row: Row) -> bool:
 
     A workflow's readiness has rules of its own and never qualifies.
     """
-    return row["kind"] == AutomationKind.TEMPLATE and row["holder"] is None and bool(row["automations_on"])
+    return (
+        row["kind"] == AutomationKind.TEMPLATE and row["active_run"] is None and bool(row["automations_on"])
+    )
 
 
 def _needs(row: Row, rules: AutomationRules) -> tuple[IntegrationId, ...]:

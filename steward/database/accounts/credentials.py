@@ -51,15 +51,15 @@ def _credential(row: Row) -> Credential:
 _TOKEN_STATE = PerEngine(
     sqlite=(
         "SELECT c.enabled AND c.epoch = :epoch AND m.active AND m.account_active"
-        " AND :now < :until * 1000 AND :since * 1000 <= :now AS good,"
-        " o.automations_on, NULL AS over"
+        " AND :now < :until * 1000 AND :since * 1000 <= :now AS is_valid,"
+        " o.automations_on, NULL AS exceeded_limit"
         " FROM credentials AS c"
         " JOIN members AS m ON m.org_id = c.org_id AND m.person_id = :person"
         " JOIN organizations AS o ON o.org_id = c.org_id"
         " WHERE c.org_id = :org AND c.client_id = :client"
     ),
     postgresql=(
-        "SELECT good, automations_on, over"
+        "SELECT is_valid, automations_on, exceeded_limit"
         " FROM steward_authenticate_token(:org, :person, :client, :epoch, :since, :until, :max_person,"
         " :max_org,"
         " :test_now)"
@@ -102,7 +102,7 @@ async def token_state(
     )
     if row is None:
         return None
-    return TokenState(bool(row["good"]), bool(row["automations_on"]), row["over"])
+    return TokenState(bool(row["is_valid"]), bool(row["automations_on"]), row["exceeded_limit"])
 
 
 async def organization_of(tx: Tx, client_id: str) -> OrgId | None:

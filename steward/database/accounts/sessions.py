@@ -12,7 +12,8 @@ _MILLISECOND = timedelta(milliseconds=1)
 _NO_LIMIT_MS = 1 << 52
 _LIVE_SESSION = (
     "SELECT s.person_id, p.email, p.username, p.first_name, p.last_name, m.org_id,"
-    " s.created_at, s.seen_at, o.name AS organization_name, o.zone, o.automations_on, m.role, 0 AS over,"
+    " s.created_at, s.seen_at, o.name AS organization_name, o.zone, o.automations_on, m.role,"
+    " 0 AS is_over_limit,"
     " CAST(:now AS bigint) AS present"
     " FROM sessions AS s"
     " JOIN people AS p ON p.person_id = s.person_id"
@@ -24,7 +25,7 @@ _LIVE_SESSION = (
 )
 _AUTHENTICATE = (
     "SELECT person_id, email, username, first_name, last_name, org_id, created_at, seen_at,"
-    " organization_name, zone, automations_on, role, over, present"
+    " organization_name, zone, automations_on, role, is_over_limit, present"
     " FROM steward_authenticate_session(:hash, :needed, :idle, :life, :most, :test_now)"
 )
 _SESSION_STATE = PerEngine(sqlite=_LIVE_SESSION, postgresql=_AUTHENTICATE)
@@ -62,7 +63,7 @@ def _state(row: Row, session_hash: str) -> SessionState:
         created_at=from_ms(row["created_at"]),
         seen_at=from_ms(row["seen_at"]),
     )
-    return SessionState(session, bool(row["over"]), from_ms(row["present"]))
+    return SessionState(session, bool(row["is_over_limit"]), from_ms(row["present"]))
 
 
 async def session_state(

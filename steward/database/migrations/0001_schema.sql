@@ -543,8 +543,9 @@ CREATE TABLE runs (
     held_name {text},
     held_until {ms},
     held_at {ms},
-    -- The turn of the automation's schedule, which rises with the active run's own when that run begins. So lookups and
-    -- checks of `runs_active` read no entries of earlier runs, which PostgreSQL keeps while a transaction stays open.
+    -- Copied from `schedules.turn` when the run is queued or promoted; both rise by one when the run begins (not an undo).
+    -- It is a key of `runs_active`, so that lookups read no entries of earlier runs, which PostgreSQL keeps while a
+    -- transaction is open.
     {postgres} turn bigint NOT NULL DEFAULT 0,
     {sqlite} kind INTEGER GENERATED ALWAYS AS (
     {postgres} kind smallint GENERATED ALWAYS AS (
@@ -597,8 +598,9 @@ CREATE UNIQUE INDEX runs_of_event ON runs (org_id, automation_id, event_id) WHER
 {sqlite} CREATE INDEX runs_of_store ON runs (org_id, integration_id, kind, queued_at, id) WHERE integration_id IS NOT NULL;
 {postgres} CREATE INDEX runs_of_store ON runs (org_id, integration_id, kind, queued_at) WHERE integration_id IS NOT NULL;
 
--- What the live runs came to that were queued in a quarter of an hour (automation_id ''), and how many changes each
--- automation made on a day of UTC; written once a quarter is over. `open` holds the runs whose end is still to come.
+-- Totals of live runs, written after each quarter of an hour. A row with automation_id '' totals the organization's runs
+-- queued in that quarter, an automation's row the changes made by its runs queued on a UTC day. `open`: the ids of runs
+-- whose numbers are not final yet.
 CREATE TABLE run_totals (
     org_id {int} NOT NULL,
     automation_id {text} NOT NULL,
@@ -845,7 +847,8 @@ CREATE TABLE deferred_rows (
     PRIMARY KEY (task, key)
 ) {rowless};
 
--- `server_history`: which history of which PostgreSQL server was served last. `restoring`: how far `steward restored` is.
+-- `server_history`: the identifier and timeline of the PostgreSQL server that was served last. `restoring`: the progress
+-- of `steward restored`.
 CREATE TABLE service_stats (
     singleton {int} NOT NULL PRIMARY KEY CHECK (singleton = 1),
     minutes {json} NOT NULL,
@@ -857,8 +860,8 @@ CREATE TABLE service_stats (
 
 -- Notifications -------------------------------------------------------------------------------------
 
--- Facts to tell people, written in the transaction that makes the fact; `topic` is one of model/notice.py. `facts`
--- holds what a message says, as it was then. `inbox_only`: it may have been sent before the database was put back.
+-- Facts that people are notified of, written in the transaction of the change that they report. `topic` is one of
+-- model/notice.py; `facts` holds what a message says. `inbox_only`: it may have been sent before the database was restored.
 CREATE TABLE notices (
     org_id {int} NOT NULL REFERENCES organizations,
     id {id} NOT NULL,
@@ -908,8 +911,8 @@ CREATE INDEX inbox_newest ON inbox (org_id, person_id, last_at, id);
 CREATE INDEX inbox_unread_newest ON inbox (org_id, person_id, last_at, id) WHERE read_at IS NULL;
 CREATE INDEX inbox_by_age ON inbox (last_at);
 
--- What one channel is handed for one person (`person_id`) or one route (`route_id`); the other one is 0 or empty, so
--- that both can stand in a unique index. `next_try_at`: when the next step of an unfinished message is due, by its
+-- A message to one person (`person_id`) or one route (`route_id`) through a channel. The other column is 0 or empty instead
+-- of NULL, because a unique index does not compare NULLs. `next_try_at`: when the next step of an unfinished message is due, by its
 -- state: closing, delivery, or the end of the lease. `envelope` fixes what the message says, and so its bytes.
 CREATE TABLE messages (
     org_id {int} NOT NULL REFERENCES organizations,

@@ -12,8 +12,9 @@
 -- A leased run is locked by `queue || '' = 'leased'`, which the partial index `runs_leased` does not answer: a plan made
 -- while few runs are leased would look for each run among all leased ones and their dead entries.
 --
--- An active run is looked for with the collation of the index `runs_active` and without its organization as a key, so
--- that no other index fits: where automations are many, a plan took all runs of one for about as cheap.
+-- An active run is looked up with the collation of the index `runs_active`, and its organization in a form that is no index
+-- condition, so that no other index matches: with many automations the planner estimated reading all runs of one as about
+-- equally cheap.
 
 DO $$
 BEGIN
@@ -65,9 +66,9 @@ BEGIN
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME;
 END $$;
 
--- Gives a live run that is queued or promoted its automation's turn. A blocked run is never queued before the active one,
--- whenever its statement began: so blocked runs are looked for from there on. Every caller has locked the queue, which is
--- the schedule's row; it is locked here too, so that `runs_active` refuses a second active run of one that has not.
+-- Copies the schedule's `turn` to a live run that is queued or promoted. Raises `queued_at` of a blocked run to that of the
+-- active run, so that searches for blocked runs can start there. Every caller has locked the schedule's row, which is the
+-- queue's lock; it is locked here too, so that `runs_active` refuses a second active run of a caller that has not.
 CREATE OR REPLACE FUNCTION steward_take_turn() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public AS $$
 BEGIN
@@ -82,7 +83,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Counts a call in a fixed window of one calendar minute; true, and not counted, when it would pass the limit.
+-- Counts a call in the window of the current calendar minute. Returns true, and counts nothing, if the call would exceed
+-- `max_calls`.
 CREATE OR REPLACE FUNCTION steward_count_call(of_kind text, org bigint, of_key bigint, max_calls bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, public AS $$
@@ -104,25 +106,25 @@ END $$;
 -- the read after it needs no statement for it. A limit of 0 counts nothing. The server's clock decides about expiry.
 CREATE OR REPLACE FUNCTION steward_authenticate_token(org bigint, person bigint, client text, token_epoch bigint,
     from_s bigint, until_s bigint, max_person bigint, max_org bigint, test_now bigint)
-RETURNS TABLE (good boolean, automations_on boolean, over text) LANGUAGE plpgsql VOLATILE
+RETURNS TABLE (is_valid boolean, automations_on boolean, exceeded_limit text) LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, public AS $$
 DECLARE
     present bigint := steward_set_tenant(org::text, false, test_now);
 BEGIN
-    over := NULL;
+    exceeded_limit := NULL;
     SELECT c.enabled AND c.epoch = token_epoch AND m.active AND m.account_active, o.automations_on
-    INTO good, automations_on
+    INTO is_valid, automations_on
     FROM credentials AS c
     JOIN members AS m ON m.org_id = c.org_id AND m.person_id = person
     JOIN organizations AS o ON o.org_id = c.org_id
     WHERE c.org_id = org AND c.client_id = client;
-    good := coalesce(good, false) AND present < until_s * 1000 AND from_s * 1000 <= present;
+    is_valid := coalesce(is_valid, false) AND present < until_s * 1000 AND from_s * 1000 <= present;
     automations_on := coalesce(automations_on, false);
-    IF good AND automations_on AND max_person > 0 THEN
+    IF is_valid AND automations_on AND max_person > 0 THEN
         IF steward_count_call('person', org, person, max_person) THEN
-            over := 'person';
+            exceeded_limit := 'person';
         ELSIF steward_count_call('org', org, 0, max_org) THEN
-            over := 'org';
+            exceeded_limit := 'org';
             UPDATE rate_windows AS w SET used = w.used - 1
             WHERE w.kind = 'person' AND w.org_id = org AND w.key = person AND w.minute = steward_now() / 60000;
         END IF;
@@ -135,7 +137,7 @@ CREATE OR REPLACE FUNCTION steward_authenticate_session(hash text, needed text[]
     max_web bigint, test_now bigint)
 RETURNS TABLE (person_id bigint, email text, username text, first_name text, last_name text, org_id bigint,
     created_at bigint, seen_at bigint, organization_name text, zone text, automations_on boolean, role text,
-    over boolean, present bigint) LANGUAGE plpgsql VOLATILE
+    is_over_limit boolean, present bigint) LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, public AS $$
 #variable_conflict use_column
 DECLARE
@@ -146,7 +148,7 @@ BEGIN
     SELECT s.person_id, p.email, p.username, p.first_name, p.last_name, m.org_id, s.created_at, s.seen_at, o.name,
         o.zone, o.automations_on, m.role, false
     INTO person_id, email, username, first_name, last_name, org_id, created_at, seen_at, organization_name, zone,
-        automations_on, role, over
+        automations_on, role, is_over_limit
     FROM sessions AS s
     JOIN people AS p ON p.person_id = s.person_id
     LEFT JOIN members AS m ON m.org_id = s.org_id AND m.person_id = s.person_id AND m.active
@@ -157,7 +159,7 @@ BEGIN
         RETURN;
     END IF;
     IF max_web > 0 AND (needed IS NULL OR (automations_on AND role = ANY (needed))) THEN
-        over := steward_count_call('web', 0, person_id, max_web);
+        is_over_limit := steward_count_call('web', 0, person_id, max_web);
     END IF;
     RETURN NEXT;
 END $$;
@@ -321,8 +323,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     ORDER BY s.org_id, s.automation_id LIMIT max_rows
 $$;
 
--- Organizations with `cap` or more leased runs. There is none where all workers together hold fewer runs than that: then
--- nothing is counted, for while a transaction stays open the index keeps an entry of every run that was leased since.
+-- Returns the organizations with `cap` or more leased runs. If all workers together have fewer slots than `cap`, returns
+-- none without counting, because the index keeps an entry of every run leased since the oldest open transaction began.
 CREATE OR REPLACE FUNCTION queue_full_orgs(cap bigint) RETURNS TABLE (org_id bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan AS $$
@@ -517,8 +519,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT DISTINCT c.org_id FROM own_changes AS c WHERE c.applied_at < made_before
 $$;
 
--- The oldest run of some organizations, and the id of a day before their oldest unfinished one that was queued before an
--- instant: no partition with such ids is dropped. An id can be a little older than `queued_at`.
+-- Returns, for the organizations first_org to last_org, the smallest run id, and the smallest possible id of one day before
+-- their oldest unfinished run queued before `queued_before` was queued, since an id can be older than `queued_at`.
+-- Partitions that hold ids from there on are kept.
 CREATE OR REPLACE FUNCTION queue_oldest_runs(kinds bigint[], queued_before bigint, first_org bigint, last_org bigint)
 RETURNS TABLE (any_id text, open_id text) LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, public AS $$
@@ -604,7 +607,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
 $$;
 
 -- Rows in the default partitions, each counted up to `cap`: those of months that were not created in time.
-CREATE OR REPLACE FUNCTION queue_rest_rows(cap bigint) RETURNS TABLE (parent text, many bigint)
+CREATE OR REPLACE FUNCTION queue_default_partition_rows(cap bigint) RETURNS TABLE (parent text, many bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT 'audit_log', count(*) FROM (SELECT 1 FROM audit_log_default LIMIT cap) AS r
     UNION ALL SELECT 'changes', count(*) FROM (SELECT 1 FROM changes_default LIMIT cap) AS r
@@ -671,7 +674,7 @@ BEGIN
     ORDER BY m.next_try_at, m.id LIMIT max_rows;
 END $$;
 
--- The hints of the tasks that have due rows: of all of them by one statement.
+-- Returns, in one statement, the wake-up hints of all notification tasks with due rows.
 CREATE OR REPLACE FUNCTION queue_notification_hints(channels text[], test_now bigint) RETURNS TABLE (hint text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
 BEGIN
@@ -681,7 +684,7 @@ BEGIN
     WHERE EXISTS (SELECT 1 FROM queue_messages(c.channel, 1, test_now));
 END $$;
 
--- Approvals whose time to be told about has come.
+-- Returns the approvals whose expiry warning is due.
 CREATE OR REPLACE FUNCTION queue_warn(max_rows bigint) RETURNS TABLE (org_id bigint, id text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT a.org_id, a.id FROM approvals AS a WHERE a.warn_at <= steward_now()
@@ -736,7 +739,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     FROM (VALUES ('email'), ('push'), ('teams'), ('slack'), ('webhook')) AS c (channel)
 $$;
 
--- Since when the oldest of the mails that are tried next is due, and when a mail was accepted last; for `steward doctor`.
+-- Returns when the oldest undelivered mail became due, among the `cap` tried next, and when a mail was last accepted; for
+-- `steward doctor`.
 CREATE OR REPLACE FUNCTION queue_mail_times(cap bigint) RETURNS TABLE (oldest_due_at bigint, last_sent_at bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT (SELECT min(c.due_at) FROM (SELECT m.due_at FROM messages AS m
@@ -748,8 +752,8 @@ $$;
 
 -- Runs -------------------------------------------------------------------------------------------------------
 
--- Automations as database/automations/records.py reads them, as JSON, in order; null where there is none. One statement
--- for all: to set it up takes longer than to read a row.
+-- Returns automations with the columns that database/automations/records.py reads, as JSON, in the order of the arguments;
+-- null for one that does not exist. One statement reads all, because starting one costs more than reading a row.
 CREATE OR REPLACE FUNCTION steward_automations(orgs bigint[], ids text[]) RETURNS text[] LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, public AS $$
@@ -776,9 +780,9 @@ BEGIN
     FROM unnest(orgs, ids) WITH ORDINALITY AS i (org_id, id, n) ORDER BY i.n);
 END $$;
 
--- Counts the runs of an automation that are queued or wait for approval: blocked ones and tests, up to `most` each, and
--- the active run, which is of this turn. No run is blocked that was queued before it.
-CREATE OR REPLACE FUNCTION steward_count_waiting(org bigint, automation text, of_turn bigint, most bigint) RETURNS bigint
+-- Counts the runs of an automation that are queued or wait for approval: blocked ones and tests, up to `max_rows` each, and
+-- the active run, which has the schedule's `turn`. No blocked run was queued before the active one (steward_take_turn).
+CREATE OR REPLACE FUNCTION steward_count_waiting(org bigint, automation text, of_turn bigint, max_rows bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public AS $$
 BEGIN
@@ -786,20 +790,20 @@ BEGIN
             + (SELECT count(*) FROM (
                 SELECT 1 FROM runs AS r WHERE r.org_id = org AND r.automation_id = automation AND r.queue = 'blocked'
                   AND r.queued_at >= coalesce(active.queued_at, 0)
-                ORDER BY r.queued_at, r.id LIMIT most) AS blocked)
+                ORDER BY r.queued_at, r.id LIMIT max_rows) AS blocked)
             + (SELECT count(*) FROM (
                 SELECT 1 FROM runs AS r WHERE r.org_id = org AND r.automation_id = automation AND r.status = 'queued'
-                  AND r.mode = 'test' LIMIT most) AS tests)
+                  AND r.mode = 'test' LIMIT max_rows) AS tests)
         FROM (VALUES (1)) AS single (row) LEFT JOIN LATERAL (
             SELECT r.status, r.queued_at FROM runs AS r
             WHERE (r.org_id = org) IS TRUE AND r.automation_id COLLATE "POSIX" = automation AND r.turn = of_turn
               AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked') OFFSET 0) AS active ON true);
 END $$;
 
--- What decides whether runs started by hand may start: the automation, whether the slow path must decide (its key was
--- used, or the limit of waiting runs is near), and with the first of each organization its usable connections.
+-- Returns for each start by hand the automation and `needs_slow_path`: the key was used, the limit of waiting runs is near,
+-- or a closed period may apply. The first start of each organization also gets its connected connections.
 CREATE OR REPLACE FUNCTION steward_start_precheck(orgs bigint[], automations text[], keys text[], max_waiting bigint, test_now bigint)
-RETURNS TABLE (n bigint, present bigint, automation text, is_apart boolean, connected bigint[])
+RETURNS TABLE (n bigint, present bigint, automation text, needs_slow_path boolean, connected bigint[])
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, public AS $$
@@ -975,8 +979,8 @@ BEGIN
     RETURN QUERY SELECT o, now_ms FROM unnest(begun) AS o;
 END $$;
 
--- Writes the rows and values of ended steps, those of the arrays that `owned` numbers. A step's JSON carries `mark` in
--- place of its end, since this clock decides it. The caller has locked the runs and set the tenant context.
+-- Writes the step rows and values at the positions `owned` of the arrays. A step's JSON contains `mark` in place of its end
+-- time, which is set here from the database's clock. The caller has locked the runs and set the tenant context.
 CREATE OR REPLACE FUNCTION steward_insert_steps(owned bigint[], now_ms bigint, orgs bigint[], run_ids text[], seqs bigint[],
     names text[], iterations text[], attempts bigint[], statuses text[], changes bigint[], wires text[], mark text,
     outputs bytea[], unknowns text[], states text[])
@@ -1129,7 +1133,7 @@ CREATE OR REPLACE FUNCTION steward_lock_slots(orgs bigint[], ids text[])
 RETURNS TABLE (org_id bigint, id text, next_slot_at bigint, slots_after bigint, version bigint, kind text,
     template_id text, template_version bigint, integration_id bigint, name text, state text, inputs text,
     schedule text, timezone text, spread_minutes bigint, connections text, bindings text, plan_version bigint,
-    automations_on boolean, closed_from bigint, holder text, stored boolean) LANGUAGE plpgsql VOLATILE
+    automations_on boolean, closed_from bigint, active_run text, has_stored_rows boolean) LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, public AS $$
 #variable_conflict use_column
 DECLARE
@@ -1228,8 +1232,8 @@ END $$;
 
 -- Rights -----------------------------------------------------------------------------------------------------
 
--- Since when transactions of other roles are open, and which standbys follow; without it
--- queue_open_transactions() and queue_standbys() tell of none of them, and queue_sees_sessions() says so.
+-- Lets steward_queue see transactions of other roles and standbys. Without the grant queue_open_transactions() returns no
+-- sessions of other roles, queue_standbys() and queue_followers() no standbys, and queue_sees_sessions() returns false.
 DO $$
 BEGIN
     GRANT pg_read_all_stats TO steward_queue;

@@ -29,11 +29,11 @@ _LONGEST_RUN = timedelta(days=120)
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """The numbers of workers by the state of their lease, and the work that waits for them."""
+    """The numbers of workers whose lease is valid, and whose lease has expired."""
 
     alive: int
     expired: int
-    releases: tuple[str, ...]  # of the workers alive
+    releases: tuple[str, ...]  # of the workers whose lease is valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ async def rest_rows(tx: Tx, *, cap: int = _MAX_REST_ROWS) -> dict[str, int]:
     """Counts the rows of each partitioned table that have no partition for their month, up to `cap`."""
     if tx.dialect == "sqlite":
         return {}
-    rows = await tx.all("SELECT parent AS name, many FROM queue_rest_rows(:cap)", {"cap": cap})
+    rows = await tx.all("SELECT parent AS name, many FROM queue_default_partition_rows(:cap)", {"cap": cap})
     return {row["name"]: row["many"] for row in rows}
 
 

@@ -27,7 +27,7 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.run import Mode, Run, RunStatus, StartedBy
 
 _PRECHECK = (
-    "SELECT n, present, automation, is_apart, connected"
+    "SELECT n, present, automation, needs_slow_path, connected"
     " FROM steward_start_precheck(:orgs, :automations, :keys, :most, :test_now)"
 )
 _START = (
@@ -156,8 +156,8 @@ async def precheck(
 ) -> list[RunPrecheck | None]:
     """Returns the facts that decide whether manual runs of these automations may start, in order.
 
-    Returns None for a run that needs the slow path: the automation was not found, the key was used, or many
-    runs wait.
+    Returns None for a run that needs the slow path: the automation was not found, the key was used, many runs
+    wait, or a closed period may apply.
     """
     rows = await tx.all(
         _PRECHECK,
@@ -175,7 +175,7 @@ async def precheck(
         org = keys[row["n"] - 1][0]
         if row["connected"] is not None:
             connected[org] = frozenset(row["connected"])
-        if row["automation"] is not None and not row["is_apart"]:
+        if row["automation"] is not None and not row["needs_slow_path"]:
             automation = automations.record(_decoded(row["automation"]))
             prechecks[row["n"] - 1] = RunPrecheck(automation, connected[org], from_ms(row["present"]))
     return prechecks

@@ -20,11 +20,11 @@ _LOCKED = PerEngine(
     " a.template_id, a.template_version, a.integration_id, a.name, a.state, a.inputs, a.schedule, a.timezone,"
     " a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on, o.closed_from,"
     " (SELECT r.id FROM runs AS r WHERE r.org_id = s.org_id AND r.automation_id = s.automation_id"
-    f" AND {LIVE.format(run='r')}) AS holder,"
+    f" AND {LIVE.format(run='r')}) AS active_run,"
     " EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id AND c.automation_id = s.automation_id"
     " AND c.slot_at >= s.next_slot_at)"
     " OR EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id"
-    " AND c.automation_id = s.automation_id AND c.state = 'pending') AS stored"
+    " AND c.automation_id = s.automation_id AND c.state = 'pending') AS has_stored_rows"
     " FROM json_each(:keys) AS k CROSS JOIN schedules AS s ON s.org_id = k.value"
     " AND s.automation_id = k.key"
     " JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id"
@@ -116,8 +116,8 @@ _started = itemgetter(
 async def lock(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]]) -> list[Row]:
     """Locks the schedules that are still due and not deferred, in order of organization and id.
 
-    Each row holds its automation, the active run (`holder`), the switch `automations_on`, and whether
-    pending or later occurrences are `stored`. Schedules that others have locked are skipped.
+    Each row has its automation, the id of the `active_run`, the switch `automations_on`, and whether pending
+    or later occurrences are stored (`has_stored_rows`). Schedules that others have locked are skipped.
     """
     ordered = sorted(keys)
     return await tx.all(
