@@ -234,8 +234,8 @@ async def release_orphaned_runs(worker: Worker) -> bool:
     lost = [run for run in orphaned if run.id not in worker.abandoned]
 
     async def release(tx: Tx) -> int:
-        released = await recover.release(tx, worker.id, held_runs=abandoned, lost=False, pause=_DISK_PAUSE)
-        return released + await recover.release(tx, worker.id, held_runs=lost, lost=True)
+        released = await recover.release(tx, worker.id, leased_runs=abandoned, lost=False, pause=_DISK_PAUSE)
+        return released + await recover.release(tx, worker.id, leased_runs=lost, lost=True)
 
     released = await ctx.engine.write(ctx.clock.now(), release)
     worker.abandoned.difference_update(run.id for run in abandoned)

@@ -11,7 +11,7 @@ from steward.database.closed_periods import records
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Tx
 from steward.database.notifications import notices
-from steward.database.runs import held, write_ledger
+from steward.database.runs import closed_period_holds, write_ledger
 from steward.failpoint import failpoint
 from steward.model.account import Actor, Role
 from steward.model.closed_period import (
@@ -167,7 +167,7 @@ async def change(tx: Tx, actor: Actor, command: ChangePeriod) -> StoredPeriod:
     changed = replace(stored, period=after, changed_by=actor.person, origin=command.origin or stored.origin)
     await _store(tx, changed, bound)
     await _add_audit_entry(tx, actor, "closed_period_changed", period, after)
-    await held.release(tx, actor.org)
+    await closed_period_holds.release(tx, actor.org)
     return changed
 
 
@@ -189,7 +189,7 @@ async def end(tx: Tx, actor: Actor, period_id: str, *, version: int) -> StoredPe
     await _add_audit_entry(tx, actor, "unfrozen" if is_freeze else "closed_period_ended", period, None)
     if is_freeze:
         await _add_notice(tx, actor, period, is_over=True)
-    await held.release(tx, actor.org)
+    await closed_period_holds.release(tx, actor.org)
     return replace(stored, period=replace(period, valid_until=tx.now), changed_by=actor.person)
 
 

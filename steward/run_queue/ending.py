@@ -16,8 +16,8 @@ from steward.run_queue import queue as run_queue
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnding:
-    """The end of a run: status, code and message, and the final states of its approval and changes."""
+class WorkerlessEnd:
+    """The end of a run that no worker executes, and the final states of its approval and changes."""
 
     status: RunStatus
     code: str
@@ -26,20 +26,20 @@ class RunEnding:
     change: Outcome = Outcome.CANCELLED
 
 
-BY_PERSON = RunEnding(RunStatus.CANCELLED, "by_person", "A person cancelled this run.")
-_PAUSED = RunEnding(RunStatus.CANCELLED, "paused", "The automation was paused before this run started.")
-ARCHIVED = RunEnding(RunStatus.CANCELLED, "archived", "The automation was archived.")
-NOT_STARTED = RunEnding(
+BY_PERSON = WorkerlessEnd(RunStatus.CANCELLED, "by_person", "A person cancelled this run.")
+_PAUSED = WorkerlessEnd(RunStatus.CANCELLED, "paused", "The automation was paused before this run started.")
+ARCHIVED = WorkerlessEnd(RunStatus.CANCELLED, "archived", "The automation was archived.")
+NOT_STARTED = WorkerlessEnd(
     RunStatus.EXPIRED, "not_started", "No worker was free for this run in time. Check that the service runs."
 )
-APPROVAL_EXPIRED = RunEnding(
+APPROVAL_EXPIRED = WorkerlessEnd(
     RunStatus.EXPIRED,
     "approval_expired",
     "Nobody approved the changes in time. Nothing more was changed; run it again to ask again.",
     ApprovalStatus.EXPIRED,
     Outcome.EXPIRED,
 )
-SUPERSEDED = RunEnding(
+SUPERSEDED = WorkerlessEnd(
     RunStatus.REFUSED,
     "superseded",
     "The automation's steps were changed in the meantime. Run it again.",
@@ -48,7 +48,7 @@ SUPERSEDED = RunEnding(
 
 
 async def end(
-    tx: Tx, org: OrgId, run: RunId, *, automation: AutomationId, from_status: RunStatus, ending: RunEnding
+    tx: Tx, org: OrgId, run: RunId, *, automation: AutomationId, from_status: RunStatus, ending: WorkerlessEnd
 ) -> bool:
     """Ends a queued or waiting run under its queue's lock.
 
@@ -89,7 +89,7 @@ async def end_queued(
     org: OrgId,
     automation: AutomationId,
     *,
-    ending: RunEnding,
+    ending: WorkerlessEnd,
     started_by: Collection[StartedBy] = tuple(StartedBy),
 ) -> int:
     """Ends an automation's unstarted runs whose starter is in `started_by`; returns how many."""
@@ -103,7 +103,7 @@ async def end_queued(
     return ended
 
 
-async def end_waiting(tx: Tx, org: OrgId, automation: AutomationId, *, ending: RunEnding) -> int:
+async def end_waiting(tx: Tx, org: OrgId, automation: AutomationId, *, ending: WorkerlessEnd) -> int:
     """Ends an automation's runs that wait for approval; returns how many."""
     ended = 0
     for run, _, _ in await transitions.ids_of(tx, org, automation, RunStatus.WAITING_APPROVAL):

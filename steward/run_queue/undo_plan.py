@@ -13,8 +13,8 @@ from steward.templates.base import Category, EndedRun, RunSummary, Template
 
 _ANY: JsonObject = {"type": "object"}
 _NOT_PUT_BACK = (
-    (Outcome.UNCHANGED, "back already"),
-    (Outcome.CONFLICT, "changed since and left"),
+    (Outcome.UNCHANGED, "already at their earlier value"),
+    (Outcome.CONFLICT, "edited since and left unchanged"),
     (Outcome.DECLINED, "left out"),
     (Outcome.FAILED, "failed"),
     (Outcome.UNKNOWN, "unknown"),
@@ -60,7 +60,7 @@ UNDO: Template = base.define(
     inputs=_ANY,
     result=_ANY,
     steps=(
-        base.read_step(READ, "Read what was changed again", put_back.read),
+        base.read_step(READ, "Read the current values", put_back.read),
         base.change_step(PUT_BACK, "Put back", put_back.put_back),
     ),
     schedule=Schedule(Cadence.MANUAL),

@@ -20,7 +20,7 @@ from steward.model.run import Run, RunStatus
 from steward.run_queue import ending
 
 _LATE_SHARE = 0.9
-_REJECTED = ending.RunEnding(
+_REJECTED = ending.WorkerlessEnd(
     RunStatus.CANCELLED,
     "rejected",
     "The changes were rejected and were not made.",

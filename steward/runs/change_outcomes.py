@@ -17,7 +17,7 @@ OUTCOME_OF_STATE: Mapping[LedgerState, Outcome] = {
     LedgerState.CONFLICT: Outcome.CONFLICT,
     LedgerState.UNKNOWN: Outcome.UNKNOWN,
 }
-_STOPPED = "The run ended before the rest."
+_STOPPED = "The run ended before the rest was made."
 # Operations whose name does not say what they write.
 _NAMES = {
     "inventory.set": "the stock",
@@ -97,10 +97,10 @@ def _failure_message(results: Sequence[_PartResult | None]) -> str | None:
 
 def _partly_written(written: Sequence[Part], missing: Sequence[Part], reason: str | None) -> str:
     sentences = [
-        f"Only a part of it was made: {_names(written)}.",
+        f"Only part of the change was made: {_names(written)}.",
         f"Not made: {_names(missing)}.",
         reason,
-        "Look at it in the store.",
+        "Check it in the store.",
     ]
     return " ".join(sentence for sentence in sentences if sentence)
 

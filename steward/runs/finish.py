@@ -212,7 +212,7 @@ def _items(value: JsonValue) -> Sequence[JsonValue]:
     return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
 
-def verdict(totals: Counts) -> tuple[RunStatus, str | None]:
+def final_status(totals: Counts) -> tuple[RunStatus, str | None]:
     """Returns status and code of a run that reached the end of its plan, by its changes' outcomes."""
     if totals.unknown:
         return RunStatus.FAILED, "outcome_unknown"
@@ -223,16 +223,15 @@ def verdict(totals: Counts) -> tuple[RunStatus, str | None]:
     return RunStatus.SUCCEEDED, None
 
 
-def verdict_message(code: str | None, totals: Counts) -> str | None:
-    """Returns the run's message for a code of `verdict`."""
+def final_message(code: str | None, totals: Counts) -> str | None:
+    """Returns the run's message for a code of `final_status`."""
     total = (
         totals.applied + totals.unchanged + totals.conflicts + totals.failed + totals.unknown + totals.sent
     )
     done = totals.applied + totals.sent
     if code == "outcome_unknown" and not totals.unknown:
         return (
-            f"{done} of {total} done. When the run ended it was not known of all of them whether they took"
-            " effect; now it is."
+            f"{done} of {total} done. When the run ended, the outcome of some was unknown; it is known now."
         )
     if code == "outcome_unknown":
         return (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from steward.database.engine.base import Engine, Tx
 from steward.database.runs import fairness, transitions, workers
-from steward.database.runs.workers import HeldRun
+from steward.database.runs.workers import LeasedRunRef
 from steward.model.ids import WorkerId
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -91,28 +91,33 @@ async def _requeue_runs_of(tx: Tx, *, worker: WorkerId) -> int:
 
 async def release_all(tx: Tx, worker: WorkerId, *, lost: bool) -> int:
     """Makes all runs of a worker ready for others, as `release` does; returns how many."""
-    return await release(tx, worker, held_runs=await workers.runs_of(tx, worker), lost=lost)
+    return await release(tx, worker, leased_runs=await workers.runs_of(tx, worker), lost=lost)
 
 
 async def release(
-    tx: Tx, worker: WorkerId, *, held_runs: Sequence[HeldRun], lost: bool, pause: timedelta | None = None
+    tx: Tx,
+    worker: WorkerId,
+    *,
+    leased_runs: Sequence[LeasedRunRef],
+    lost: bool,
+    pause: timedelta | None = None,
 ) -> int:
-    """Makes those of `held_runs` that the worker still holds under the same lease ready; returns how many.
+    """Makes those of `leased_runs` that are still under the same lease of the worker ready; returns how many.
 
     With `lost`, because a worker died or a write failed, each run uses up one of its attempts. With
     `pause` the runs sleep for that time first.
     """
-    if not held_runs:
+    if not leased_runs:
         return 0
-    await tx.set_tenant({held_run.org for held_run in held_runs})
+    await tx.set_tenant({leased_run.org for leased_run in leased_runs})
     vt = await fairness.current_stamp(tx)
     released = 0
-    for held_run in held_runs:
+    for leased_run in leased_runs:
         released += await transitions.requeue(
             tx,
-            held_run.org,
-            held_run.id,
-            epoch=held_run.epoch,
+            leased_run.org,
+            leased_run.id,
+            epoch=leased_run.epoch,
             worker=worker,
             vt=vt,
             lost=lost,

@@ -143,7 +143,7 @@ async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: 
             if operation is not None:
                 key = _key(change, number, version)
                 intents.append(_intent(change, number, key=key, operation=operation))
-    await write_ledger.intend(tx, org, run, epoch=epoch, intents=intents)
+    await write_ledger.record_intents(tx, org, run, epoch=epoch, intents=intents)
     await restored.require_lookup(tx, org, run)
 
 

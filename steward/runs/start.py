@@ -86,7 +86,7 @@ async def run_now(
             raise Unavailable(retry_after=1)
         return earlier_run
     if outcome == "queue_full":
-        raise TooManyWaiting(errors={})  # the key goes with the transaction
+        raise TooManyWaiting(errors={})  # the idempotency key is rolled back with the transaction
     if command.has_values:
         await _store_values(tx, vault, actor.org, run, command, sealed_files)
     return StartedRun(await runs.get(tx, actor.org, run), replayed=False)
@@ -132,11 +132,12 @@ async def _check_open(tx: Tx, automation: Automation) -> None:
     """Raises InClosedPeriod while a closed period keeps the automation's runs from beginning."""
     closing = (await applicable.current(tx, automation.org)).run_closing(automation, tx.now)
     if closing is not None:
-        until = "it ends"
+        until = "the period ends"
         if closing.end is not None and (local_zone := zone(automation.timezone)) is not None:
             until = f"{local_time(closing.end, local_zone)[:16].replace('T', ' ')} ({automation.timezone})"
         raise InClosedPeriod(
-            f"This is in the closed period {closing.period.name}, until {until}. Run it then, or as a test.",
+            f"The closed period {closing.period.name} stops this automation until {until}."
+            " Run it after that, or as a test.",
             errors={},
         )
 

@@ -26,7 +26,7 @@ from steward.run_queue.summaries import START
 from steward.runs import finish
 from steward.runs.claimed_run import MAX_RUN_AGE, ClaimedRun
 from steward.runs.lease import LeaseLost
-from steward.runs.start_refusal import is_held_by_period, refusal
+from steward.runs.start_refusal import hold_in_closed_period, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +109,15 @@ def _start_output(automation: Automation) -> dict[str, JsonValue]:
 
 def _to_begin(lease: Lease, run: Run, automation: Automation, **more: JsonValue) -> RunToBegin:
     """Returns the start of a checked run; that of an undo does not count as a run of its automation."""
-    started = {**_start_output(automation), **more}
-    value = StepValue(START, "", 0, ValueState.DONE, started)
+    output = {**_start_output(automation), **more}
+    value = StepValue(START, "", 0, ValueState.DONE, output)
     return RunToBegin(lease, automation.id, run.mode is Mode.LIVE and run.undo_of is None, value)
 
 
 def _claimed_run(leased: LeasedRun, to_begin: RunToBegin, now: datetime) -> ClaimedRun:
     run = replace(leased.run, status=RunStatus.RUNNING, started_at=now)
     state = replace(leased.state, started_at=now)
-    return ClaimedRun(leased.lease, run, state, leased.automation, (to_begin.started,))
+    return ClaimedRun(leased.lease, run, state, leased.automation, (to_begin.start_value,))
 
 
 async def start_one(tx: Tx, *, lease: Lease, rules: AutomationRules) -> ClaimedRun | None:
@@ -140,14 +140,14 @@ async def start_one(tx: Tx, *, lease: Lease, rules: AutomationRules) -> ClaimedR
             )
             return None
         can_be_held = run.mode is Mode.LIVE and run.undo_of is None
-        if can_be_held and await is_held_by_period(tx, rules, lease, run, automation):
+        if can_be_held and await hold_in_closed_period(tx, rules, lease, run, automation):
             return None
         return await _first_start(tx, lease, run, state, automation)
     if state.status is RunStatus.QUEUED:
-        is_held = await transitions.start(tx, lease)
+        is_owner = await transitions.start(tx, lease)
     else:
-        is_held, _ = await transitions.lock_lease(tx, lease)
-    if not is_held:  # ended or lost since it was claimed
+        is_owner, _ = await transitions.lock_lease(tx, lease)
+    if not is_owner:  # ended or lost since it was claimed
         raise LeaseLost(lease)
     journal = await steps.values(tx, lease.org, lease.run)
     exceeds_max_age = run.started_at is not None and tx.now - run.started_at >= MAX_RUN_AGE
@@ -159,18 +159,18 @@ async def _first_start(tx: Tx, lease: Lease, run: Run, state: RunState, automati
 
     Raises LeaseLost.
     """
-    started: dict[str, JsonValue] = {}
+    start_value: dict[str, JsonValue] = {}
     if (
         automation.kind is AutomationKind.WORKFLOW and run.undo_of is None
     ):  # a run keeps the send mode it started with
         organization = await organizations.get(tx, lease.org)
-        may = organization is not None and organization.send_without_approval
-        started["asks"] = not may or automation.send_mode != "send"
+        may_send_unapproved = organization is not None and organization.send_without_approval
+        start_value["asks"] = not may_send_unapproved or automation.send_mode != "send"  # sends need approval
     if run.event is not None:
-        started["event"] = await _event_output(
+        start_value["event"] = await _event_output(
             tx, run, run.event, is_workflow=automation.kind is AutomationKind.WORKFLOW
         )
-    to_begin = _to_begin(lease, run, automation, **started)
+    to_begin = _to_begin(lease, run, automation, **start_value)
     started_at = (await fast_runs.begin_runs(tx, [to_begin])).get(lease.run)
     if started_at is None:
         raise LeaseLost(lease)
@@ -180,7 +180,7 @@ async def _first_start(tx: Tx, lease: Lease, run: Run, state: RunState, automati
         run = replace(run, automation_version=versions[0], template_version=versions[1])
     started_run = replace(run, status=RunStatus.RUNNING, started_at=started_at)
     return ClaimedRun(
-        lease, started_run, replace(state, started_at=started_at), automation, (to_begin.started,)
+        lease, started_run, replace(state, started_at=started_at), automation, (to_begin.start_value,)
     )
 
 

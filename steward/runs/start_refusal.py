@@ -7,7 +7,7 @@ from steward.automations.rules import AutomationRules, Templates
 from steward.closed_periods import applicable
 from steward.database.accounts import organizations
 from steward.database.engine.base import Tx
-from steward.database.runs import held, transitions, undos
+from steward.database.runs import closed_period_holds, transitions, undos
 from steward.database.runs import records as runs
 from steward.database.runs.transitions import Lease
 from steward.model.automation import Automation, AutomationState
@@ -43,12 +43,13 @@ async def _undo_refusal(tx: Tx, run: Run) -> finish.RunEnd | None:
     return None if problem is None else finish.RunEnd(RunStatus.REFUSED, "not_connected", problem)
 
 
-async def is_held_by_period(
+async def hold_in_closed_period(
     tx: Tx, rules: AutomationRules, lease: Lease, run: Run, automation: Automation
 ) -> bool:
-    """Returns whether a closed period keeps the run from beginning; a slot's run is refused, others sleep.
+    """Refuses a slot's run, or puts another to sleep, if a closed period keeps it from beginning now.
 
-    The queue limit of the automation counts from the period's end. Raises LeaseLost.
+    Returns whether it did either. While the run sleeps, the queue limit of the automation counts from the
+    period's end, or from the next check if the period has no end. Raises LeaseLost.
     """
     closing = (await applicable.current(tx, lease.org)).run_closing(automation, tx.now)
     if closing is None or await runs.is_exempt(tx, lease.org, lease.run):
@@ -64,7 +65,7 @@ async def is_held_by_period(
         return True
     closed = WritesClosed(closing, tx.now)
     wake_at = tx.now + timedelta(seconds=closed.seconds)
-    await held.restart_queue_limit(tx, lease.org, automation.id, closing.end or wake_at)
+    await closed_period_holds.restart_queue_limit(tx, lease.org, automation.id, closing.end or wake_at)
     held_by = (closed.name, closed.until)
     if not await transitions.sleep(tx, lease, until=wake_at, leased_ms=0, settles=False, held=held_by):
         raise LeaseLost(lease)

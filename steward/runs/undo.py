@@ -132,7 +132,7 @@ async def undo(tx: Tx, actor: Actor, command: UndoCommand, *, rules: UndoRules) 
             raise Unavailable(retry_after=1)
         return earlier_run
     if await run_queue.waiting(tx, org, automation.id, rules.max_waiting) >= rules.max_waiting:
-        raise TooManyWaiting(errors={})  # the key goes with the transaction
+        raise TooManyWaiting(errors={})  # the idempotency key is rolled back with the transaction
     await run_queue.enqueue(tx, locked_queue, _request(actor, command, automation, run))
     await undos.insert(tx, org, run, of_run=command.run, chosen=chosen)
     detail: JsonObject = {

@@ -42,8 +42,8 @@ async def test_losses_more_than_an_hour_apart_restart_the_count(shop: Shop) -> N
         shop.clock.tick(seconds)
         hired = await shop.registered_worker()
         await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
-        held = await shop.read(partial(workers.runs_of, worker=hired.id))
-        assert await shop.write(partial(recover.release, worker=hired.id, held_runs=held, lost=True)) == 1
+        leased = await shop.read(partial(workers.runs_of, worker=hired.id))
+        assert await shop.write(partial(recover.release, worker=hired.id, leased_runs=leased, lost=True)) == 1
         attempts.append((await run_state(shop, run)).attempt)
     assert attempts == [2, 3, 2, 3]
 
@@ -55,8 +55,8 @@ async def test_a_run_that_is_handed_back_uses_up_no_attempt(shop: Shop) -> None:
     for lost in (True, False, True):
         hired = await shop.registered_worker()
         await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
-        held = await shop.read(partial(workers.runs_of, worker=hired.id))
-        await shop.write(partial(recover.release, worker=hired.id, held_runs=held, lost=lost))
+        leased = await shop.read(partial(workers.runs_of, worker=hired.id))
+        await shop.write(partial(recover.release, worker=hired.id, leased_runs=leased, lost=lost))
         attempts.append((await run_state(shop, run)).attempt)
         shop.clock.tick(1801)
     assert attempts == [2, 2, 2]

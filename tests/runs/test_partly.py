@@ -18,7 +18,7 @@ async def assert_partial_write_reported(shop: Shop, run: Run, ended: Run) -> Non
     """Asserts that the first change, its step and the run's counts report the partial write."""
     first, *others = await shop.changes(run)
     assert first.outcome is Outcome.FAILED
-    assert "Only a part of it was made" in (first.message or "")
+    assert "Only part of the change was made" in (first.message or "")
     assert "the visibility" in (first.message or "")
     assert "the tags" in (first.message or "")
     assert {change.outcome for change in others} == {Outcome.CANCELLED}
@@ -64,8 +64,9 @@ async def test_a_conflict_beside_a_written_part_names_what_was_written(shop: Sho
     [conflict, *others] = await shop.changes(run)
     assert conflict.outcome is Outcome.FAILED
     assert conflict.message == (
-        "Stock 0. Only a part of it was made: the new tag “auto-hidden”, the visibility. Not made: the tags."
-        " It was changed in the meantime and was left unchanged. Look at it in the store."
+        "Stock 0. Only part of the change was made: the new tag “auto-hidden”, the visibility."
+        " Not made: the tags."
+        " It was changed in the meantime and was left unchanged. Check it in the store."
     )
     assert {change.outcome for change in others} == {Outcome.APPLIED}
     assert counts_of(ended)["failed"] == 1

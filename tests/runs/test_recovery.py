@@ -159,7 +159,7 @@ async def test_releasing_an_old_lease_keeps_the_new_one(shop: Shop) -> None:
     hired = await shop.registered_worker()
     await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     seen = await shop.read(partial(workers.runs_of, worker=hired.id))
-    give_up = partial(recover.release, worker=hired.id, held_runs=seen, lost=True)
+    give_up = partial(recover.release, worker=hired.id, leased_runs=seen, lost=True)
     assert await shop.write(give_up) == 1
     await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     assert await shop.write(give_up) == 0

@@ -89,7 +89,10 @@ async def test_an_undo_leaves_and_lists_later_changes(shop: Shop) -> None:
     assert all(touched(shop, item) for item in (first, second))
     assert ended.summary is not None
     total = len(rest) + 2
-    assert ended.summary["text"] == f"Put back {len(rest)} of {total} changes: 2 changed since and left."
+    assert (
+        ended.summary["text"]
+        == f"Put back {len(rest)} of {total} changes: 2 edited since and left unchanged."
+    )
 
 
 async def test_a_second_undo_finds_everything_back_already(lone: Shop) -> None:
@@ -100,7 +103,7 @@ async def test_a_second_undo_finds_everything_back_already(lone: Shop) -> None:
     again = await undone(lone, run)
     assert (again.status, again.approval_id, len(lone.writes())) == (RunStatus.SUCCEEDED, None, writes)
     assert again.summary is not None
-    assert again.summary["text"] == "Nothing was left to put back: 10 back already."
+    assert again.summary["text"] == "Nothing was left to put back: 10 already at their earlier value."
     assert set(outcomes(await lone.changes(again))) == {Outcome.UNCHANGED}
 
 
@@ -112,7 +115,7 @@ async def test_when_all_was_changed_since_nothing_is_written_and_the_text_says_s
     ended = await undone(lone, run)
     assert (ended.status, ended.approval_id) == (RunStatus.SUCCEEDED, None)
     assert ended.summary is not None
-    assert ended.summary["text"] == "Nothing was left to put back: 10 changed since and left."
+    assert ended.summary["text"] == "Nothing was left to put back: 10 edited since and left unchanged."
 
 
 async def test_an_undo_is_undone_by_the_same_rules(shop: Shop) -> None:

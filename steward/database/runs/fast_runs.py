@@ -127,7 +127,7 @@ class RunToBegin:
     lease: Lease
     automation: AutomationId
     is_live: bool
-    started: StepValue
+    start_value: StepValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ async def begin_runs(tx: Tx, to_begin: Sequence[RunToBegin]) -> dict[RunId, date
     """
     if not to_begin:
         return {}
-    outputs = [steps.packed(run.started.output) for run in to_begin]
+    outputs = [steps.packed(run.start_value.output) for run in to_begin]
     if tx.dialect == "sqlite":
         begun = [await _begin(tx, run, output) for run, output in zip(to_begin, outputs, strict=True)]
         return {run.lease.run: tx.now for run, is_begun in zip(to_begin, begun, strict=True) if is_begun}
@@ -276,7 +276,7 @@ async def _begin(tx: Tx, run: RunToBegin, output: bytes) -> bool:
         return False
     if run.is_live:
         await streaks.began(tx, lease.org, run.automation)
-    await steps.save_value(tx, lease.org, lease.run, value=run.started, output=output)
+    await steps.save_value(tx, lease.org, lease.run, value=run.start_value, output=output)
     return True
 
 

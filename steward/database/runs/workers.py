@@ -115,7 +115,7 @@ async def declare_dead(tx: Tx, worker: WorkerId) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRun:
+class LeasedRunRef:
     """A leased run; the epoch distinguishes this lease from a later one."""
 
     org: OrgId
@@ -123,7 +123,7 @@ class HeldRun:
     epoch: int
 
 
-async def runs_of(tx: Tx, worker: WorkerId, limit: int = 1000) -> list[HeldRun]:
+async def runs_of(tx: Tx, worker: WorkerId, limit: int = 1000) -> list[LeasedRunRef]:
     """Returns the runs that a worker has leased, of all organizations."""
     rows = await tx.all(
         PerEngine(
@@ -133,4 +133,4 @@ async def runs_of(tx: Tx, worker: WorkerId, limit: int = 1000) -> list[HeldRun]:
         ),
         {"worker": worker, "most": limit},
     )
-    return [HeldRun(OrgId(row["org_id"]), RunId(row["id"]), row["epoch"]) for row in rows]
+    return [LeasedRunRef(OrgId(row["org_id"]), RunId(row["id"]), row["epoch"]) for row in rows]

@@ -110,11 +110,13 @@ _SETTLE_ALL = PerEngine(
 )
 
 
-async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequence[Intent]) -> set[str]:
-    """Stores intents, or the next attempt of unsent ones; returns the keys of those stored.
+async def record_intents(
+    tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequence[Intent]
+) -> set[str]:
+    """Stores intents, or the next attempt of writes that were not sent; returns the keys of those stored.
 
-    A write that is settled or open is never intended again, nor after its fifth attempt, nor when its
-    request differs: the caller has to handle each key that is not returned.
+    A key is not stored if its write is open or settled, has had five attempts, or was for a different
+    request; the caller has to handle it.
     """
     rows = [
         [

@@ -61,7 +61,7 @@ async def _apply_step(
         done=sum(item.outcome not in _NOT_DONE for item in items),
         response_budget=write_responses.ResponseBudget() if compute_output is not None else None,
     )
-    ledger.remember(applying, await _read_entries(walk))
+    ledger.add_ledger_results(applying, await _read_entries(walk))
     await apply.apply(applying)
     until = await reconcile.settle_run(walk.ctx, walk.lease)
     if until is not None:

@@ -47,10 +47,10 @@ def end_by_outcomes(walk: Walk, failure: EndedStep | None) -> RunEnd:
     """Returns the end of a run by its changes' outcomes and by the step that stopped it, if one did."""
     record = walk.totals()
     totals = record.counts()
-    status, code = finish.verdict(totals)
+    status, code = finish.final_status(totals)
     if code == "all_conflicted" and walk.run.undo_of is not None and walk.run.approval_id is None:
         status, code = RunStatus.SUCCEEDED, None  # every object was left, as the summary states
-    message = finish.verdict_message(code, totals)
+    message = finish.final_message(code, totals)
     if failure is not None and code is None:
         status, code = RunStatus.FAILED, "step_failed"
         message = failure.message or f"The step “{failure.step.title}” failed."

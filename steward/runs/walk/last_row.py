@@ -49,7 +49,7 @@ async def write_last_row(
     held_step = HeldStep.from_json(walk.journal[execution_key(step.name, iteration)].output)
     tally = Counter(item.outcome for item in items)
     counts = change_counts(tally, sends=step.kind is StepKind.SEND)
-    status, code, message = _step_verdict(counts, len(items), tally[Outcome.CANCELLED])
+    status, code, message = _step_result(counts, len(items), tally[Outcome.CANCELLED])
     if code == "some_changes_failed":
         code, message = _sheet_verdict(items, message) or (code, message)
     outcomes = {item.position: item.outcome for item in items}
@@ -121,7 +121,7 @@ def _due_memory(
     ]
 
 
-def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatus, str | None, str | None]:
+def _step_result(counts: Counts, total: int, cancelled: int) -> tuple[StepStatus, str | None, str | None]:
     """Returns status, code and message of a step by the outcomes of its `total` changes."""
     done = counts.applied + counts.sent + counts.unchanged
     numbers = (

@@ -23,9 +23,9 @@ _NOT_BEGUN = (Outcome.DECLINED, Outcome.CANCELLED)
 
 
 def was_stopping(walk: Walk) -> bool:
-    """Returns whether a worker was lost between cancelling changes and storing the run's end.
+    """Returns whether a stop of the run had already cancelled changes when its worker was lost.
 
-    Why it stopped the run, such as its time limit, is not stored; that nothing is left to write is.
+    The reason for that stop is not stored; a cancelled change is the only trace of it.
     """
     return any(Outcome.CANCELLED in outcomes for outcomes in walk.outcomes.values())
 

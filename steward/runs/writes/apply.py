@@ -139,16 +139,16 @@ async def _reread(applying: ApplyingStep, pending_parts: list[PartToApply]) -> l
     to_send, settled = [], []
     for pending, current in zip(pending_parts, current_values, strict=True):
         applying.modified[pending.key] = current.modified_at
-        verdict = _verdict(operation, pending.part, current)
-        if verdict is None:
+        outcome = _outcome_without_write(operation, pending.part, current)
+        if outcome is None:
             to_send.append(pending)
         else:
-            settled.append((pending, *verdict))
+            settled.append((pending, *outcome))
     await ledger.settle_unsent(applying, settled)
     return to_send
 
 
-def _verdict(
+def _outcome_without_write(
     operation: AnyWriteOperation, part: Part, current: CurrentValue
 ) -> tuple[Outcome, str | None] | None:
     """Returns the outcome and message of a part that needs no write or must not be written; else None."""
@@ -201,7 +201,8 @@ async def _send(
     """Stores the intents, makes the call and stores its outcomes.
 
     `is_first`: no request was sent since the objects were read again. Returns None when the next request may
-    follow, else the seconds to wait before a new round. Raises LeaseLost, CancelRequested.
+    follow, else the seconds to wait before a new round. Raises LeaseLost, CancelRequested;
+    MustWait while a closed period forbids the write or the periods cannot be read.
     """
     ctx, lease = applying.ctx, applying.lease
     await ctx.wait_for_lease(lease)
@@ -213,11 +214,13 @@ async def _send(
     keys = tuple(pending.key for pending in pending_parts)
     batch = Batch(tuple(pending.part for pending in pending_parts), keys, batch_key(keys))
     failpoint("before_intent")
-    intend = partial(ledger.intend, applying=applying, pending_parts=pending_parts, key=batch.key)
+    record_intents = partial(
+        ledger.record_intents, applying=applying, pending_parts=pending_parts, key=batch.key
+    )
     # Closed periods are judged for the instant at which the transaction is asked for, so the 5 s begin here.
     window_start = ctx.clock.monotonic()
     try:
-        await ctx.engine.write(ctx.clock.now(), intend, org=lease.org)
+        await ctx.engine.write(ctx.clock.now(), record_intents, org=lease.org)
     except WritesClosed as closed:
         failpoint("before_gate_sleep")
         raise MustWait(closed.seconds, held=closed) from closed

@@ -10,9 +10,9 @@ from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.engine.base import Tx
 from steward.database.events import own_changes
 from steward.database.events.own_changes import ChangedObject
-from steward.database.runs import approvals, changes, held, transitions, write_ledger
+from steward.database.runs import approvals, changes, closed_period_holds, transitions, write_ledger
 from steward.database.runs.changes import SettledChange
-from steward.database.runs.held import WriterLock
+from steward.database.runs.closed_period_holds import WriterLock
 from steward.database.runs.transitions import Lease
 from steward.database.runs.write_ledger import EntryOutcome, Intent, LedgerState, WriteEntry
 from steward.failpoint import failpoint
@@ -63,20 +63,22 @@ class AttemptsSpent(Exception):
         self.keys = frozenset(keys)
 
 
-def remember(applying: ApplyingStep, settled: Sequence[WriteEntry]) -> None:
+def add_ledger_results(applying: ApplyingStep, settled: Sequence[WriteEntry]) -> None:
     """Adds the ledger's results of settled writes to those of the step."""
     for entry in settled:
         if entry.state in OUTCOME_OF_STATE:
             applying.results[entry.key] = (OUTCOME_OF_STATE[entry.state], entry.message)
 
 
-async def intend(tx: Tx, *, applying: ApplyingStep, pending_parts: Sequence[PartToApply], key: str) -> None:
+async def record_intents(
+    tx: Tx, *, applying: ApplyingStep, pending_parts: Sequence[PartToApply], key: str
+) -> None:
     """Stores the intents of one call.
 
     Raises LeaseLost, CancelRequested, AttemptsSpent, WritesClosed, PeriodsUnreadable.
     """
     lease = applying.lease
-    writer = await held.lock_writer(tx, lease)
+    writer = await closed_period_holds.lock_writer(tx, lease)
     if writer is None:
         raise LeaseLost(lease)
     if writer.cancel_code is not None:
@@ -84,7 +86,7 @@ async def intend(tx: Tx, *, applying: ApplyingStep, pending_parts: Sequence[Part
     used = [applying.connections[pending.part.integration_id] for pending in pending_parts]
     await _check_open(tx, applying.ctx.access, lease, writer, used)
     intents = [_intent(applying, pending, key) for pending in pending_parts]
-    stored = await write_ledger.intend(tx, lease.org, lease.run, epoch=lease.epoch, intents=intents)
+    stored = await write_ledger.record_intents(tx, lease.org, lease.run, epoch=lease.epoch, intents=intents)
     not_stored = {intent.key: intent for intent in intents if intent.key not in stored}
     if not_stored:
         await _check_not_sent(tx, lease, not_stored)
@@ -128,7 +130,7 @@ async def check_repeat(tx: Tx, *, access: ConnectionAccess, lease: Lease, connec
 
     Raises LeaseLost, PeriodsUnreadable.
     """
-    writer = await held.read_writer(tx, lease)
+    writer = await closed_period_holds.read_writer(tx, lease)
     if writer is None:
         raise LeaseLost(lease)
     await _check_open(tx, access, lease, writer, [connection])
@@ -168,8 +170,8 @@ async def settle(
 ) -> None:
     """Stores the outcomes of one call and of the changes it completes. Raises LeaseLost."""
     lease = applying.lease
-    is_held, _ = await transitions.lock_lease(tx, lease)
-    if not is_held:
+    is_owner, _ = await transitions.lock_lease(tx, lease)
+    if not is_owner:
         raise LeaseLost(lease)
     settled = [
         (pending, *ledger_state_of(outcome)) for pending, outcome in zip(pending_parts, outcomes, strict=True)
@@ -231,8 +233,8 @@ async def settle_unsent(applying: ApplyingStep, verdicts: Sequence[UnsentOutcome
         applying.results[pending.key] = (outcome, words)
 
     async def store(tx: Tx) -> str | None:
-        is_held, cancel = await transitions.lock_lease(tx, lease)
-        if not is_held:
+        is_owner, cancel = await transitions.lock_lease(tx, lease)
+        if not is_owner:
             raise LeaseLost(lease)
         await _settle_changes(tx, applying, [pending.change for pending, _, _ in verdicts], applying.results)
         return cancel
@@ -247,8 +249,8 @@ async def settle_known(applying: ApplyingStep) -> None:
     """Stores the outcome of changes whose parts are all settled, as after a crash. Raises LeaseLost."""
 
     async def store(tx: Tx) -> None:
-        is_held, _ = await transitions.lock_lease(tx, applying.lease)
-        if not is_held:
+        is_owner, _ = await transitions.lock_lease(tx, applying.lease)
+        if not is_owner:
             raise LeaseLost(applying.lease)
         await _settle_changes(tx, applying, applying.changes, applying.results)
 

@@ -9,10 +9,10 @@ from steward.database.runs import write_ledger
 from steward.database.runs.write_ledger import Intent
 
 
-async def _intend(*_: Any, intents: Sequence[Intent], **__: Any) -> set[str]:
+async def _record_intents(*_: Any, intents: Sequence[Intent], **__: Any) -> set[str]:
     return {intent.key for intent in intents}
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Installs the fault."""
-    patch.setattr(write_ledger, "intend", _intend)
+    patch.setattr(write_ledger, "record_intents", _record_intents)
