@@ -107,10 +107,10 @@ async def _waiting(bench: Bench, shop: Mapping[str, Any]) -> Run:
     """A run that would hide and tag every product of the shop, waiting for its approval."""
     vault, owner, clock = bench.service.context.vault, bench.owner, bench.service.clock
     submitted = address_and_keys(shop)
-    tried = await account_check.try_settings(
+    checked = await account_check.check_settings(
         vault, owner.org, "woocommerce", submitted=submitted, now=clock.now()
     )
-    keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
+    keep = partial(connect.connect, actor=owner, name="The shop", checked=checked, vault=vault)
     store = (await bench.write(keep)).connection.integration_id
     command = CreateCommand(
         "hide-out-of-stock-products",

@@ -190,8 +190,10 @@ async def _connected(bench: Bench, worlds: list[Mapping[str, Any]]) -> dict[str,
     vault, owner, clock = bench.service.context.vault, bench.owner, bench.service.clock
     numbers: dict[str, int] = {}
     for name, kind, settings in accounts:
-        tried = await account_check.try_settings(vault, owner.org, kind, submitted=settings, now=clock.now())
-        keep = partial(connect.connect, actor=owner, name=name, tried=tried, vault=vault)
+        checked = await account_check.check_settings(
+            vault, owner.org, kind, submitted=settings, now=clock.now()
+        )
+        keep = partial(connect.connect, actor=owner, name=name, checked=checked, vault=vault)
         numbers[name] = (await bench.write(keep)).connection.integration_id
     return numbers
 

@@ -94,7 +94,7 @@ async def _listening(bench: Bench, number: int) -> Store:
         )
         await connections.insert(tx, org, store, subject=f"store-{number}")
         secrets = {vault.EVENT_KEY: Secret(key), vault.EVENT_SECRET: Secret(secret)}
-        await vault.keep(tx, safe, org, integration=integration, version=1, sealed=secrets)
+        await vault.replace_secrets(tx, safe, org, integration=integration, version=1, secrets=secrets)
         await endpoints.open_for(tx, org, integration, key)
         await subscriptions.schedule_check(tx, org, [integration])
         hook = StoredSubscription(NATIVE, StoredState.ACTIVE, remote_id="1")

@@ -99,8 +99,10 @@ async def _reading(shop: Mapping[str, Any], bench: Bench) -> Sequence[Automation
     """An automation that looks at every product of the shop and finds none to hide."""
     vault, owner, now = bench.service.context.vault, bench.owner, bench.service.clock.now()
     submitted = address_and_keys(shop)
-    tried = await account_check.try_settings(vault, owner.org, "woocommerce", submitted=submitted, now=now)
-    keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
+    checked = await account_check.check_settings(
+        vault, owner.org, "woocommerce", submitted=submitted, now=now
+    )
+    keep = partial(connect.connect, actor=owner, name="The shop", checked=checked, vault=vault)
     store = (await bench.write(keep)).connection.integration_id
     inputs = {"threshold": 0, "limit": 5000}
     command = CreateCommand(

@@ -81,7 +81,7 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, request: LoginRequ
     org, client_id = chosen.org, chosen.client_id
 
     async def note(tx: Tx) -> datetime:
-        await credentials.logged_in(tx, org, client_id)
+        await credentials.record_login(tx, org, client_id)
         return tx.now  # the token's expiry is checked by this clock
 
     issued_at = await engine.write(now, note, org=org)

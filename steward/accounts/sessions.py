@@ -168,7 +168,7 @@ async def touch(tx: Tx, session: Session) -> None:
     """Extends the idle time and records when the member was last seen."""
     await sessions.touch(tx, session.session_hash)
     if session.org is not None:
-        await people.seen(tx, session.org, session.person.id)
+        await people.record_seen(tx, session.org, session.person.id)
 
 
 async def _written(tx: Tx, session_hash: str) -> Session:

@@ -49,7 +49,7 @@ async def resume(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automati
     )
     await coming.skip_missed(tx, locked)
     after = await save_state(tx, actor, before, after, action=HistoryAction.RESUMED)
-    await streaks.succeeded(tx, before.org, before.id)
+    await streaks.reset_failures(tx, before.org, before.id)
     await due_rows.clear(tx, DISPATCH, [before.id])
     # Rows that `this_and_later` stored up to its time stay, so the slots up to then are already decided.
     slots_after = max(tx.now, locked.timing.slots_after)

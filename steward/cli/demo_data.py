@@ -107,10 +107,10 @@ async def _connect(
     connections = []
     vault = service.context.vault
     for kind, name, settings in accounts:
-        tried = await account_check.try_settings(
+        checked = await account_check.check_settings(
             vault, owner.org, kind, submitted=settings, now=service.clock.now()
         )
-        keep = partial(connect.connect, actor=owner, name=name, tried=tried, vault=vault)
+        keep = partial(connect.connect, actor=owner, name=name, checked=checked, vault=vault)
         connected = await service.engine.write(service.clock.now(), keep, org=owner.org)
         number = connected.connection.integration_id
         connections.append({"integration_id": number, "kind": kind, "name": name})

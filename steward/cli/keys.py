@@ -69,7 +69,7 @@ async def _seal_anew(context: CommandContext, org: OrgId) -> int:
     resealed = 0
     for integration, secret in held:
         sealed = rotation.SealedSecret(integration, secret)
-        act = partial(rotation.seal_anew, org=org, masters=masters, held=sealed, number=number)
+        act = partial(rotation.seal_anew, org=org, masters=masters, sealed_secret=sealed, number=number)
         resealed += await context.write(act, org)
     for import_id in await context.write(partial(imports.sealed_under_others, org=org, number=number), org):
         reseal = partial(

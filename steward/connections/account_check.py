@@ -37,7 +37,7 @@ class CheckedSettings:
     checked_at: datetime
 
 
-async def try_settings(
+async def check_settings(
     vault: Vault, org: OrgId, kind: str, *, submitted: JsonObject, now: datetime
 ) -> CheckedSettings:
     """Checks settings against the account itself; stores nothing.

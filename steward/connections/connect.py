@@ -57,35 +57,35 @@ class CheckedConnection:
 
 
 async def connect(
-    tx: Tx, actor: Actor, name: str, *, tried: CheckedSettings, vault: Vault
+    tx: Tx, actor: Actor, name: str, *, checked: CheckedSettings, vault: Vault
 ) -> CheckedConnection:
     """Stores a new connection whose settings were checked.
 
     Raises ValidationFailed when the account is connected already.
     """
-    names = _identities(tried.settings.subject, tried.health.facts)
-    for other in await connections.find(tx, actor.org, kind=tried.kind):
+    names = _identities(checked.settings.subject, checked.health.facts)
+    for other in await connections.find(tx, actor.org, kind=checked.kind):
         if names & _identities(other.facts.get("subject"), other.facts):
             message = (
                 f"This is connected already, as {other.name} (number {other.integration_id})."
                 if other.state is ConnectionState.CONNECTED
                 else f"This was {other.name} (number {other.integration_id}). Reconnect that one."
             )
-            raise bad_settings({next(iter(tried.settings.plain), ""): [message]})
+            raise bad_settings({next(iter(checked.settings.plain), ""): [message]})
     integration = await connections.new_integration_id(tx, actor.org)
-    connector = vault.connectors[tried.kind]
+    connector = vault.connectors[checked.kind]
     connection = _with_health(
         Connection(
             org=actor.org,
             integration_id=integration,
-            kind=tried.kind,
+            kind=checked.kind,
             is_store=connector.facts.kind is ConnectionKind.STORE,
             name=name,
-            domain=tried.settings.domain,
+            domain=checked.settings.domain,
             zone=None,
             currency=None,
             state=ConnectionState.CONNECTED,
-            auth=tried.settings.auth,
+            auth=checked.settings.auth,
             account_label=None,
             facts={},
             version=1,
@@ -94,18 +94,20 @@ async def connect(
             checked_at=None,
             last_error=None,
         ),
-        tried.health,
-        settings=tried.settings,
+        checked.health,
+        settings=checked.settings,
         now=tx.now,
     )
-    subject = str(tried.health.facts.get(IDENTITY, tried.settings.subject))
+    subject = str(checked.health.facts.get(IDENTITY, checked.settings.subject))
     if not await connections.insert(tx, actor.org, connection, subject=subject):
         message = "This was connected in the meantime. Reload the page."  # by another request in the meantime
-        raise bad_settings({next(iter(tried.settings.plain), ""): [message]})
-    await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
+        raise bad_settings({next(iter(checked.settings.plain), ""): [message]})
+    await vaults.replace_secrets(
+        tx, vault, actor.org, integration=integration, version=1, secrets=checked.settings.sealed
+    )
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "connected", connection)
-    return CheckedConnection(connection, report(tried.health, tried.checked_at))
+    return CheckedConnection(connection, report(checked.health, checked.checked_at))
 
 
 def _identities(subject: object, facts: JsonObject) -> set[object]:
@@ -114,7 +116,7 @@ def _identities(subject: object, facts: JsonObject) -> set[object]:
 
 
 async def reconnect(
-    tx: Tx, actor: Actor, integration: IntegrationId, *, tried: CheckedSettings, vault: Vault
+    tx: Tx, actor: Actor, integration: IntegrationId, *, checked: CheckedSettings, vault: Vault
 ) -> CheckedConnection:
     """Gives a connection new keys for the same account.
 
@@ -123,31 +125,31 @@ async def reconnect(
     before = await _get(tx, actor.org, integration)
     if before.state is ConnectionState.CONNECTED:
         raise WrongState("This connection is connected. Disconnect it first to give it other keys.")
-    names = _identities(tried.settings.subject, tried.health.facts)
+    names = _identities(checked.settings.subject, checked.health.facts)
     if not names & _identities(before.facts.get("subject"), before.facts):
         message = "This leads to another account than before. Connect that one as a new connection."
-        raise bad_settings({next(iter(tried.settings.plain), ""): [message]})
+        raise bad_settings({next(iter(checked.settings.plain), ""): [message]})
     version = before.version + 1
     after = _with_health(
         replace(before, state=ConnectionState.CONNECTED, connected_at=tx.now, version=version),
-        tried.health,
-        settings=tried.settings,
+        checked.health,
+        settings=checked.settings,
         now=tx.now,
     )
     await subscriptions.schedule_check_if_listening(tx, actor.org, integration)
     await _save(tx, after, expected_version=before.version)
     replaced_secrets = await _replaced_secrets(tx, vault, before)
-    await vaults.keep(
-        tx, vault, actor.org, integration=integration, version=version, sealed=tried.settings.sealed
+    await vaults.replace_secrets(
+        tx, vault, actor.org, integration=integration, version=version, secrets=checked.settings.sealed
     )
-    until = tx.now + vaults.BEFORE_COUNTS
-    await vaults.add(
-        tx, vault, actor.org, integration=integration, version=version, sealed=replaced_secrets, until=until
+    until = tx.now + vaults.REPLACED_SECRET_VALID_FOR
+    await vaults.add_secrets(
+        tx, vault, actor.org, integration=integration, version=version, secrets=replaced_secrets, until=until
     )
     await endpoints.close(tx, actor.org, integration)  # its key was replaced with the others
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "reconnected", after)
-    return CheckedConnection(after, report(tried.health, tried.checked_at))
+    return CheckedConnection(after, report(checked.health, checked.checked_at))
 
 
 async def _replaced_secrets(tx: Tx, vault: Vault, before: Connection) -> dict[str, Secret]:
@@ -163,7 +165,7 @@ async def _replaced_secrets(tx: Tx, vault: Vault, before: Connection) -> dict[st
     except CannotOpen:  # CannotOpen: new keys solve that
         return {}
     names = (vaults.EVENT_KEY, *connector.events.signing_settings)
-    return {f"{name}{vaults.BEFORE}": sealed[name] for name in names if name in sealed}
+    return {f"{name}{vaults.REPLACED_SUFFIX}": sealed[name] for name in names if name in sealed}
 
 
 async def check_again(vault: Vault, connection: Connection, secrets: ConnectionSecrets) -> Health:

@@ -29,22 +29,22 @@ _Key = tuple[OrgId, IntegrationId, int, str | None]
 class DestinationCache:
     """Recent answers of accounts, by organization, connection, its version and the requested parent."""
 
-    held: OrderedDict[_Key, tuple[float, tuple[Destination, ...]]] = field(default_factory=OrderedDict)
+    answers: OrderedDict[_Key, tuple[float, tuple[Destination, ...]]] = field(default_factory=OrderedDict)
     silent_s: float = _SILENT_SECONDS  # seconds to wait for an account
 
     def get(self, key: _Key, now: float) -> tuple[Destination, ...] | None:
         """Returns destinations that were read at most five minutes ago; None if there are none."""
-        cached = self.held.get(key)
+        cached = self.answers.get(key)
         if cached is None or now - cached[0] >= _CACHE_SECONDS:
             return None
         return cached[1]
 
     def put(self, key: _Key, now: float, destinations: tuple[Destination, ...]) -> None:
         """Stores an answer and removes the oldest ones beyond the limit."""
-        self.held.pop(key, None)
-        self.held[key] = now, destinations
-        while len(self.held) > _MAX_CACHED:
-            self.held.popitem(last=False)
+        self.answers.pop(key, None)
+        self.answers[key] = now, destinations
+        while len(self.answers) > _MAX_CACHED:
+            self.answers.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)

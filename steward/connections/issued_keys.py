@@ -130,8 +130,8 @@ class KeyDelivery:
             errors = {f"settings.{name}": list(words) for name, words in bad_settings.errors.items()}
             raise ValidationFailed(errors=errors) from bad_settings
         now = self.clock.now()
-        tried = await account_check.try_settings(self.vault, org, _KIND, submitted=form, now=now)
-        keep = partial(self._keep, begun=begun, tried=tried)
+        checked = await account_check.check_settings(self.vault, org, _KIND, submitted=form, now=now)
+        keep = partial(self._keep, begun=begun, checked=checked)
         await self.engine.write(self.clock.now(), keep, org=org)
 
     async def _open(self, tx: Tx, *, org: OrgId, state: str) -> _KeyRequest | None:
@@ -144,15 +144,15 @@ class KeyDelivery:
         opened = json.loads(text)
         return _KeyRequest(org, PersonId(opened["person"]), opened["url"], row.name, row.integration)
 
-    async def _keep(self, tx: Tx, *, begun: _KeyRequest, tried: CheckedSettings) -> None:
+    async def _keep(self, tx: Tx, *, begun: _KeyRequest, checked: CheckedSettings) -> None:
         person = await members.get(tx, begun.org, begun.person)
         if person is None or person.state is not MemberState.ACTIVE or person.role is not Role.OWNER:
             raise NotFound
         actor = Actor(begun.org, begun.person, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, role=Role.OWNER)
         if begun.integration is None:
-            await connecting.connect(tx, actor, begun.name, tried=tried, vault=self.vault)
+            await connecting.connect(tx, actor, begun.name, checked=checked, vault=self.vault)
         else:
-            await connecting.reconnect(tx, actor, begun.integration, tried=tried, vault=self.vault)
+            await connecting.reconnect(tx, actor, begun.integration, checked=checked, vault=self.vault)
 
 
 def _hash(state: str) -> str:

@@ -53,7 +53,7 @@ def with_latest(settings: ConnectionSettings, tried: TriedToken | None) -> Conne
 
 
 @dataclass(slots=True)
-class _HeldToken:
+class _LeasedToken:
     """A token under a lease; `store` stores its successor and ends the lease in one transaction."""
 
     tokens: "StoredRefreshTokens"
@@ -62,7 +62,7 @@ class _HeldToken:
     lease: str
     version: int
     current: Secret
-    is_held: bool = True
+    is_leased: bool = True
 
     async def store(self, token: Secret) -> None:
         """Stores the new token in place of the old one."""
@@ -77,7 +77,7 @@ class _HeldToken:
             token=token,
         )
         was_stored = await tokens.engine.write(tokens.clock.now(), work, org=self.org)
-        self.is_held = False
+        self.is_leased = False
         if not was_stored:
             tokens.log.warning("refresh_token_not_kept", org=self.org, integration=self.integration)
 
@@ -98,24 +98,24 @@ class StoredRefreshTokens:
         Raises CallRefused without a token, PlatformUnavailable when another process does not release the
         lease.
         """
-        held = await self._held(org, integration)
+        token = await self._leased_token(org, integration)
         try:
-            yield held
+            yield token
         finally:
-            if held.is_held:
+            if token.is_leased:
                 release = partial(
-                    connections.release_token, org=org, integration=integration, lease=held.lease
+                    connections.release_token, org=org, integration=integration, lease=token.lease
                 )
                 await self.engine.write(self.clock.now(), release, org=org)
 
-    async def _held(self, org: OrgId, integration: IntegrationId) -> _HeldToken:
+    async def _leased_token(self, org: OrgId, integration: IntegrationId) -> _LeasedToken:
         lease, ends_at = secrets.token_hex(12), self.clock.now() + LEASE
         while True:
             take = partial(_take, vault=self.vault, org=org, integration=integration, lease=lease)
             holds_lease = await self.engine.write(self.clock.now(), take, org=org)
             if holds_lease is not None:
                 version, token = holds_lease
-                return _HeldToken(self, org, integration, lease, version, token)
+                return _LeasedToken(self, org, integration, lease, version, token)
             if self.clock.now() > ends_at + timedelta(seconds=_AGAIN_S):
                 raise PlatformUnavailable("Another process is refreshing the sign-in of this account.")
             await self.clock.sleep(_AGAIN_S)
@@ -153,5 +153,5 @@ async def _store(
     current = {field.field: field.version for field in await connections.secrets(tx, org, integration)}
     if current.get(FIELD) != version:
         return False
-    await vaults.add(tx, vault, org, integration=integration, version=version, sealed={FIELD: token})
+    await vaults.add_secrets(tx, vault, org, integration=integration, version=version, secrets={FIELD: token})
     return True

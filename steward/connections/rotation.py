@@ -69,11 +69,11 @@ async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | Non
 
 
 async def seal_anew(
-    tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, held: SealedSecret, number: int
+    tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, sealed_secret: SealedSecret, number: int
 ) -> int:
     """Seals a secret under data key `number`; returns 0 when it was replaced or erased meanwhile."""
-    field = held.secret
-    context_of = partial(SealContext, org, held.integration, field.field, field.version)
+    field = sealed_secret.secret
+    context_of = partial(SealContext, org, sealed_secret.integration, field.field, field.version)
     before = await connections.data_key(tx, org, field.key_no)
     after = await connections.data_key(tx, org, number)
     if before is None or after is None:
@@ -85,7 +85,7 @@ async def seal_anew(
     )
     data_key = unwrap(after.wrapped, masters, org_id=org, key_no=number)
     fresh = SealedField(field.field, field.version, number, seal(value, data_key, context_of(number)))
-    return await connections.reseal(tx, org, held.integration, before=field, after=fresh)
+    return await connections.reseal(tx, org, sealed_secret.integration, before=field, after=fresh)
 
 
 def context_of_field(org: OrgId, field: str, key_no: int) -> SealContext:

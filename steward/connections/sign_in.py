@@ -104,7 +104,7 @@ class SignedIn:
 
     name: str
     integration: IntegrationId | None
-    tried: CheckedSettings
+    checked: CheckedSettings
 
 
 async def start_sign_in(
@@ -199,7 +199,7 @@ class SignInExchange:
             tokens = await self._exchange(actor, begun, rules, code)
         except (CallError, NotConfigured, ValidationFailed) as error:
             raise SignInFailed("exchange") from error
-        return SignedIn(begun.row.name, begun.row.integration, await self._tried(actor, begun, tokens))
+        return SignedIn(begun.row.name, begun.row.integration, await self._checked(actor, begun, tokens))
 
     async def _take(self, tx: Tx, *, actor: Actor, state: str) -> _Begun | None:
         row = await sign_ins.take(tx, actor.org, _hash(state))
@@ -251,7 +251,7 @@ class SignInExchange:
         refresh_token = Secret(str(refresh)) if has_refresh else None
         return _Tokens(Secret(access), refresh_token, _address(fields.get("id_token")))
 
-    async def _tried(self, actor: Actor, begun: _Begun, tokens: _Tokens) -> CheckedSettings:
+    async def _checked(self, actor: Actor, begun: _Begun, tokens: _Tokens) -> CheckedSettings:
         row, connector = begun.row, self.vault.connectors[begun.row.kind]
         if isinstance(connector, SignsInWithOwnApp):
             settings = connector.signed_in(

@@ -28,8 +28,8 @@ from steward.telemetry.redact import Secret, SecretRegister
 # The names under which secrets created for a store's events are sealed beside its keys.
 EVENT_KEY, EVENT_SECRET = "event_key", "event_secret"
 # A replaced secret stays valid for two hours.
-BEFORE = "_before"
-BEFORE_COUNTS = timedelta(hours=2)
+REPLACED_SUFFIX = "_before"
+REPLACED_SECRET_VALID_FOR = timedelta(hours=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +42,33 @@ class Vault:
     register: SecretRegister
 
 
-async def keep(
+async def replace_secrets(
     tx: Tx,
     vault: Vault,
     org: OrgId,
     *,
     integration: IntegrationId,
     version: int,
-    sealed: Mapping[str, Secret],
+    secrets: Mapping[str, Secret],
 ) -> None:
-    """Seals a connection's secrets and stores them in place of all former ones, even the event address."""
+    """Seals secrets of a connection and stores them in place of all former ones, even the event address."""
     await connections.erase_secrets(tx, org, integration)
-    await add(tx, vault, org, integration=integration, version=version, sealed=sealed)
+    await add_secrets(tx, vault, org, integration=integration, version=version, secrets=secrets)
 
 
-async def add(
+async def add_secrets(
     tx: Tx,
     vault: Vault,
     org: OrgId,
     *,
     integration: IntegrationId,
     version: int,
-    sealed: Mapping[str, Secret],
+    secrets: Mapping[str, Secret],
     until: datetime | None = None,
 ) -> None:
-    """Seals further secrets of a connection and adds them to the stored ones, valid to `until` at most."""
+    """Seals more secrets of a connection and adds them to the stored ones, valid to `until` at most."""
     key_no, data_key = await _data_key(tx, vault, org)
-    for field, secret in sealed.items():
+    for field, secret in secrets.items():
         context = SealContext(org, integration, field, version, key_no)
         value = seal(secret.reveal().encode("utf-8"), data_key, context)
         field_to_store = SealedField(field, version, key_no, value, until)

@@ -66,7 +66,7 @@ async def _match(ctx: EventContext, org: OrgId, ids: Sequence[str]) -> int:
 
 async def _defer(ctx: EventContext, org: OrgId, event: str, error: Exception) -> None:
     now = ctx.clock.now()
-    is_poison = await ctx.engine.write(now, partial(events.failed, org=org, event=event), org=org)
+    is_poison = await ctx.engine.write(now, partial(events.record_failure, org=org, event=event), org=org)
     ctx.metrics.count("steward_events_failed_total", poison=str(is_poison).lower())
     ctx.log.error("event_not_matched", error, org=org, event=event, poison=is_poison)
 
@@ -129,7 +129,7 @@ async def _commit(
     for store_events in of_stores:
         await start_automations(tx, ctx, store_events, outcome=outcome)
     await connections.check_soon(tx, org, outcome.stores_to_check)
-    await events.matched(tx, org, outcome.matched)
+    await events.mark_matched(tx, org, outcome.matched)
     if outcome.postponed:
         await events.postpone(tx, org, outcome.postponed, until=tx.now + _WAIT_FOR_OUTCOME)
     return outcome

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from steward.clock import Clock
-from steward.connections.vault import BEFORE, EVENT_SECRET, Vault, open_secrets
+from steward.connections.vault import EVENT_SECRET, REPLACED_SUFFIX, Vault, open_secrets
 from steward.connectors.base.deliveries import (
     EventSecrets,
     EventSource,
@@ -111,7 +111,7 @@ class DeliveryIntake:
             return cached[1]
         sealed = (await open_secrets(tx, self.vault, connection)).sealed
         names = source.signing_settings or (EVENT_SECRET,)
-        names = (*names, *(f"{name}{BEFORE}" for name in names))
+        names = (*names, *(f"{name}{REPLACED_SUFFIX}" for name in names))
         secrets = tuple(sealed[name] for name in names if name in sealed)
         self.opened[key] = now, secrets
         while len(self.opened) > _MAX_OPENED:

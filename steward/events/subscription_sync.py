@@ -7,7 +7,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from secrets import choice, token_hex
 
-from steward.connections.vault import BEFORE, EVENT_KEY, EVENT_SECRET, Vault, add, open_secrets
+from steward.connections.vault import (
+    EVENT_KEY,
+    EVENT_SECRET,
+    REPLACED_SUFFIX,
+    Vault,
+    add_secrets,
+    open_secrets,
+)
 from steward.connectors.base.connector import Connector
 from steward.connectors.base.deliveries import DesiredSubscriptions, Subscription, SubscriptionOutcome
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
@@ -38,7 +45,7 @@ _SWITCHED_OFF = (
 )
 _BROKEN = "Its subscriptions could not be created because of a defect of the service. Tell the operator."
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_FORMER_KEY = f"{EVENT_KEY}{BEFORE}"
+_FORMER_KEY = f"{EVENT_KEY}{REPLACED_SUFFIX}"
 # By topic prefix: the object type to read again.
 _OBJECT_TYPES = {
     "orders": "order",
@@ -275,7 +282,9 @@ async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> Connect
         return opened
     key = "".join(choice(_ALPHABET) for _ in range(32))
     new_secrets = {EVENT_KEY: Secret(key), EVENT_SECRET: Secret(token_hex(32))}
-    await add(tx, vault, org, integration=integration, version=connection.version, sealed=new_secrets)
+    await add_secrets(
+        tx, vault, org, integration=integration, version=connection.version, secrets=new_secrets
+    )
     await endpoints.open_for(tx, org, integration, key)
     vault.register.add(*new_secrets.values())
     return replace(opened, sealed={**opened.sealed, **new_secrets})

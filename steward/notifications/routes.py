@@ -26,7 +26,7 @@ from steward.model.notification_route import (
 from steward.model.refusals import NotFound, ValidationFailed, WrongState
 from steward.outbound.errors import CallRefused
 from steward.outbound.notice import webhook_endpoint
-from steward.security.webhooks import REPLACED_SECRET_COUNTS, new_webhook_secret
+from steward.security.webhooks import REPLACED_SECRET_VALID_FOR, new_webhook_secret
 
 _AGAIN_FOR = timedelta(hours=24)
 _CHANNEL_TITLES = {ChannelName.TEAMS: "Microsoft Teams", ChannelName.SLACK: "Slack"}
@@ -197,7 +197,7 @@ async def _sealed(
     if old_secret is None:
         return SealedWebhook(key_no, sealed_url, sealed_secret)
     _, sealed_old = await sealed("secret", old_secret)
-    until: datetime = tx.now + REPLACED_SECRET_COUNTS
+    until: datetime = tx.now + REPLACED_SECRET_VALID_FOR
     return SealedWebhook(key_no, sealed_url, sealed_secret, sealed_old, until)
 
 

@@ -195,7 +195,7 @@ async def warn(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
     lifetime = current.expires_at - current.created_at
     late_at = current.created_at + lifetime * _LATE_SHARE
     step = 2 if tx.now >= late_at else 1
-    if await approvals.warned(tx, org, approval, step=step, next_at=late_at if step == 1 else None):
+    if await approvals.record_warning(tx, org, approval, step=step, next_at=late_at if step == 1 else None):
         percent = int((_LATE_SHARE if step == 2 else approvals.FIRST_WARNING) * 100)
         integration = (await automations.get(tx, org, current.automation_id)).integration_id
         await facts.approval_expiring(tx, org, current, integration=integration, percent=percent)

@@ -86,10 +86,12 @@ async def request_approval(tx: Tx, lease: Lease, request: ApprovalRequest) -> Ap
     return approval
 
 
-def following_steps(plan: Plan, held: Collection[str], *, asks: Callable[[PlanStep], bool]) -> FollowingSteps:
-    """Returns what the plan has behind the held steps, those that are switched off left out.
+def following_steps(
+    plan: Plan, held: Collection[str], *, needs_approval: Callable[[PlanStep], bool]
+) -> FollowingSteps:
+    """Returns how many enabled steps follow the held ones in the plan, and whether any needs approval.
 
-    Which of these steps run depends on what is approved and answered: the number is the most there can be.
+    The number is an upper bound: what is approved and answered decides which of them run.
     """
     reached: set[str] = set()
     open_ = list(held)
@@ -99,7 +101,7 @@ def following_steps(plan: Plan, held: Collection[str], *, asks: Callable[[PlanSt
         reached |= targets
         open_ += targets
     steps = [step for step in plan.steps if step.name in reached and _is_shown(step)]
-    return FollowingSteps(len(steps), any(asks(step) for step in steps))
+    return FollowingSteps(len(steps), any(needs_approval(step) for step in steps))
 
 
 def _is_shown(step: PlanStep) -> bool:

@@ -26,11 +26,12 @@ from steward.model.refusals import Unavailable
 from steward.telemetry.log import Log
 from steward.version import __version__
 
-# Automations in one transaction, some 20 ms of SQLite's only writer and few locks held on PostgreSQL;
-# transactions at once; automations in one look. SQLite gains by looking further: neighbours then share a
-# transaction, and so the pages it writes.
+# Automations of one transaction: some 20 ms of SQLite's only writer, and few locks on PostgreSQL.
 BATCH = {"sqlite": 500, "postgresql": 200}
+# Concurrent transactions.
 _CONCURRENCY = {"sqlite": 1, "postgresql": 4}
+# Automations of one read. SQLite reads more of them, so that neighbouring rows share a transaction and the
+# pages that it writes.
 READ_LIMIT = {"sqlite": 6_000, "postgresql": 800}
 # Limits of one transaction of the slow path: automations, and slots of each. After a standstill an automation
 # may have many due slots; those of one transaction share a notice.

@@ -184,9 +184,9 @@ async def _update_streak(
 ) -> None:
     """Counts the automation's failures in a row; pauses the automation at the limit."""
     if end.status is RunStatus.SUCCEEDED:
-        await streaks.succeeded(tx, lease.org, automation)
+        await streaks.reset_failures(tx, lease.org, automation)
     elif end.status is RunStatus.FAILED and end.code != INTERRUPTED:
-        failures = await streaks.failed(tx, lease.org, automation)
+        failures = await streaks.count_failure(tx, lease.org, automation)
         if failures >= FAILURES_TO_PAUSE:
             reason = f"{failures} runs failed in a row. The last one: {end.message}"
             await pauses.pause_by_service(tx, lease.org, automation, reason=reason, rules=rules)

@@ -12,7 +12,10 @@ from steward.database.runs.transitions import Lease
 
 @dataclass(slots=True)
 class LeaseConfirmation:
-    """The end of this process's lease as confirmed, by its monotonic clock, or that it is lost."""
+    """The last confirmed end of this process's lease, in seconds of its monotonic clock.
+
+    Also whether the lease is lost, and whether the process is stopping.
+    """
 
     until: float = 0.0
     lost: bool = False

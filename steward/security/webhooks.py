@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 _PREFIX = "whsec_"
 _SECRET_BYTES = 32
-# How long a replaced secret still signs beside the new one.
-REPLACED_SECRET_COUNTS = timedelta(hours=24)
+# A replaced secret signs beside the new one for a day.
+REPLACED_SECRET_VALID_FOR = timedelta(hours=24)
 
 
 def new_webhook_secret() -> str:

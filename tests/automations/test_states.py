@@ -143,7 +143,7 @@ async def test_resume_takes_slots_up_from_now(world: World) -> None:
 async def test_resume_forgets_failures(world: World) -> None:
     """Resuming resets `consecutive_failures`."""
     automation = await in_state(world, PAUSED)
-    await world.write(partial(streaks.failed, org=automation.org, automation=automation.id))
+    await world.write(partial(streaks.count_failure, org=automation.org, automation=automation.id))
     assert (await world.read(automation)).consecutive_failures == 1
     assert (await world.turn("resume", automation)).consecutive_failures == 0
     assert (await world.read(automation)).consecutive_failures == 0

@@ -72,8 +72,8 @@ async def test_a_shop_is_connected_again_under_another_spelling(bare: Shop) -> N
     await bare.write(disconnected)
     vault, now = bare.service.context.vault, bare.clock.now()
     org, settings = bare.owner.org, _keys(bare, "/index.php")
-    tried = await account_check.try_settings(vault, org, "woocommerce", submitted=settings, now=now)
-    again = partial(connect.reconnect, actor=bare.owner, integration=number, tried=tried, vault=vault)
+    checked = await account_check.check_settings(vault, org, "woocommerce", submitted=settings, now=now)
+    again = partial(connect.reconnect, actor=bare.owner, integration=number, checked=checked, vault=vault)
     assert (await bare.write(again)).connection.facts["identity"] == connection.facts["identity"]
 
 

@@ -68,7 +68,7 @@ async def signed_in(shop: Shop, server: OAuthServer, **more: str) -> Connection:
     signed = await finished(shop, server.consent(await begun(shop, {**SIGN_IN, **more})))
     vault = shop.service.context.vault
     connected = await shop.write(
-        partial(connect.connect, actor=shop.owner, name="Partner", tried=signed.tried, vault=vault)
+        partial(connect.connect, actor=shop.owner, name="Partner", checked=signed.checked, vault=vault)
     )
     return connected.connection
 
@@ -95,7 +95,7 @@ async def test_a_connection_signs_in_again_to_the_same_account(shop: Shop, serve
     signed = await finished(shop, server.consent(await begun(shop, SIGN_IN, number)))
     vault = shop.service.context.vault
     again = await shop.write(
-        partial(connect.reconnect, actor=shop.owner, integration=number, tried=signed.tried, vault=vault)
+        partial(connect.reconnect, actor=shop.owner, integration=number, checked=signed.checked, vault=vault)
     )
     assert again.connection.state is ConnectionState.CONNECTED
     assert await ask(shop, again.connection) == 200

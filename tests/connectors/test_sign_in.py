@@ -76,7 +76,7 @@ async def signed_in(shop: Shop) -> Connection:
     signed = await finished(shop, await begun(shop))
     vault = shop.service.context.vault
     connected: CheckedConnection = await shop.write(
-        partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=vault)
+        partial(connect.connect, actor=shop.owner, name=signed.name, checked=signed.checked, vault=vault)
     )
     return connected.connection
 
@@ -117,7 +117,7 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
     back = await bare.write(
         partial(
             connect.reconnect, actor=bare.owner, integration=new_connection.integration_id,
-            tried=signed.tried,
+            checked=signed.checked,
             vault=bare.service.context.vault,
         )
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The page of an approval says who was told of it."""
+"""The page of an approval says who was notified of it."""
 
 from collections.abc import AsyncIterator
 from functools import partial

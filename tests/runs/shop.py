@@ -80,9 +80,9 @@ class Shop:
         """Connects an account as the owner does in the web app."""
         vault = self.service.context.vault
         now = self.clock.now()
-        tried = await account_check.try_settings(vault, self.owner.org, kind, submitted=settings, now=now)
+        checked = await account_check.check_settings(vault, self.owner.org, kind, submitted=settings, now=now)
         connected = await self.write(
-            partial(connect.connect, actor=self.owner, name=f"The {kind}", tried=tried, vault=vault)
+            partial(connect.connect, actor=self.owner, name=f"The {kind}", checked=checked, vault=vault)
         )
         self.connections[kind] = connected.connection
         return connected.connection

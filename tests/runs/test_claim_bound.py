@@ -60,7 +60,7 @@ def test_the_bound_passes_neither_the_clock_nor_the_last_claim(last_vt: int, clo
     assert _raised(_SetClock(), last_vt, clock).first_vt() == 200
 
 
-def test_one_claim_in_thirty_seconds_begins_at_the_start() -> None:
+def test_one_claim_per_interval_begins_at_the_start() -> None:
     """A claim starts at the beginning once per interval, and again if that claim failed."""
     time = _SetClock()
     bound = _raised(time, 200, 200)

@@ -41,12 +41,12 @@ async def test_one_store_is_connected_once_however_many_ask_at_once(bare: Shop) 
     See docs/design/api/connections.md#connecting.
     """
     vault, org = bare.service.context.vault, bare.owner.org
-    tried = await account_check.try_settings(
+    checked = await account_check.check_settings(
         vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now()
     )
 
     async def ask() -> list[str]:
-        keep = partial(connect.connect, actor=bare.owner, name="Shop", tried=tried, vault=vault)
+        keep = partial(connect.connect, actor=bare.owner, name="Shop", checked=checked, vault=vault)
         try:
             await bare.write(keep)
         except ValidationFailed as refusal:
@@ -65,11 +65,11 @@ async def test_a_connected_connection_cannot_be_reconnected(bare: Shop) -> None:
     """
     connection = await bare.connect("woocommerce", _keys(bare))
     vault, org = bare.service.context.vault, bare.owner.org
-    tried = await account_check.try_settings(
+    checked = await account_check.check_settings(
         vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now()
     )
     number = connection.integration_id
-    again = partial(connect.reconnect, actor=bare.owner, integration=number, tried=tried, vault=vault)
+    again = partial(connect.reconnect, actor=bare.owner, integration=number, checked=checked, vault=vault)
     with pytest.raises(WrongState):
         await bare.write(again)
     await bare.write(partial(connect.disconnect, actor=bare.owner, integration=number))

@@ -14,7 +14,7 @@ from steward.database.runs import file_folder
 from steward.model.run import Mode, Run
 from steward.runs import step_context
 from steward.runs.storage import files
-from steward.runs.tasks.retention import FILES_FOR, TEST_FILES_FOR
+from steward.runs.tasks.retention import KEEP_FILES, KEEP_TEST_FILES
 from steward.steps.base import FileRefused, RunFiles
 from tests.runs.shop import Shop, neighbour
 
@@ -123,7 +123,7 @@ async def test_a_run_reads_its_own_files_alone(shop: Shop) -> None:
             await run_files.get(sha256)
 
 
-@pytest.mark.parametrize(("mode", "kept_for"), [(Mode.LIVE, FILES_FOR), (Mode.TEST, TEST_FILES_FOR)])
+@pytest.mark.parametrize(("mode", "kept_for"), [(Mode.LIVE, KEEP_FILES), (Mode.TEST, KEEP_TEST_FILES)])
 async def test_files_go_after_the_run_s_end(shop: Shop, mode: Mode, kept_for: timedelta) -> None:
     """Files are removed 30 days after the end of a live run and a day after that of a test run."""
     run = await a_run(shop, mode)

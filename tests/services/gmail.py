@@ -132,6 +132,8 @@ async def signed_in(shop: Shop, kind: str = "gmail") -> tuple[Connection, str]:
     exchange = SignInExchange(context.engine, context.clock, context.vault, apps)
     signed = await exchange.finish(shop.owner, SESSION, state=back["state"], code=back.get("code"))
     connected = await shop.write(
-        partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=context.vault)
+        partial(
+            connect.connect, actor=shop.owner, name=signed.name, checked=signed.checked, vault=context.vault
+        )
     )
     return connected.connection, parse_qs(urlsplit(address).query)["scope"][0]

@@ -107,7 +107,9 @@ async def signed_in_at(shop: Shop, server: OAuthServer, kind: str = "microsoft_o
     exchange = SignInExchange(context.engine, context.clock, context.vault, context.rules.sign_in)
     signed = await exchange.finish(shop.owner, SESSION, state=back["state"], code=back["code"])
     connected = await shop.write(
-        partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=context.vault)
+        partial(
+            connect.connect, actor=shop.owner, name=signed.name, checked=signed.checked, vault=context.vault
+        )
     )
     return connected.connection
 

@@ -13,7 +13,7 @@ from steward.model.ids import ApprovalId
 from steward.model.instants import wire_time_or_none
 
 
-class ToldRouteRecord(msgspec.Struct):
+class NotifiedRouteRecord(msgspec.Struct):
     """A channel that was notified."""
 
     name: str
@@ -24,7 +24,7 @@ class ApprovalNoticesResponse(msgspec.Struct):
     """The receivers of messages about the approval, besides the bell of everybody who may decide."""
 
     people: int
-    routes: list[ToldRouteRecord]
+    routes: list[NotifiedRouteRecord]
     told_at: str | None
     reminder_at: str | None
 
@@ -36,7 +36,7 @@ async def get(tx: Tx, call: ApiCall) -> Response:
     receivers = await approval_notices.receivers(tx, org, approval)
     return ApprovalNoticesResponse(
         people=receivers.people,
-        routes=[ToldRouteRecord(route.name, route.channel) for route in receivers.routes],
+        routes=[NotifiedRouteRecord(route.name, route.channel) for route in receivers.routes],
         told_at=wire_time_or_none(receivers.notified_at),
         reminder_at=wire_time_or_none(await approval_notices.reminder_at(tx, org, approval)),
     )
@@ -51,6 +51,6 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=get,
         response=ApprovalNoticesResponse,
-        summary="Get who was told of an approval",
+        summary="Get who was notified of an approval",
     ),
 )

@@ -41,13 +41,12 @@ class StartFieldRecord(msgspec.Struct):
 
 
 class AutomationPlanResponse(msgspec.Struct):
-    """The automation's own copy of its plan, as an import's is shown.
+    """The automation's own plan, in the form of an import's plan; empty for an automation of a template.
 
     `bindable` are the steps whose connection is chosen by `bindings` or `accounts`, in plan order; the store
     is the automation's. `callable` are those whose called workflow is chosen by `calls`. `variables` are
-    those of n8n that it reads, with their values. `idle` names the steps no run comes to. `start_fields` are
-    the values that a run by hand is started with, null when its start takes none. Empty for an automation of
-    a template.
+    those of n8n that it reads, with their values. `idle`: the names of the steps that no run reaches.
+    `start_fields` are the values that a run by hand is started with, null when its start takes none.
     """
 
     plan: PlanWire

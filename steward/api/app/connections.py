@@ -35,11 +35,11 @@ _UNSUBSCRIBE_SECONDS = 5.0
 
 
 class KindRecord(msgspec.Struct):
-    """A kind of connection, the form that connects it, and who signs people in where they can sign in.
+    """A kind of connection, the schema of its settings form, and the sign-in provider, if any.
 
-    `sign_in_ready`: the operator has set the sign-in up, or need not. `issues_keys`: a shop gives keys on a
-    page of its own; `no_keys_reason` says why it cannot send them here. `receives`: what templates send to
-    such a connection, of `message`, `table` and `file`.
+    `sign_in_ready`: the sign-in is configured by the operator, or needs no configuration. `issues_keys`: the
+    shop issues keys on a page of its own; `no_keys_reason`: why it cannot deliver them to this installation.
+    `receives`: what templates send to such a connection, of `message`, `table` and `file`.
     """
 
     kind: str
@@ -138,7 +138,7 @@ async def kinds(tx: Tx, call: ApiCall) -> Response:
 async def prepare_connect(call: ApiCall) -> CheckedSettings:
     """Checks the settings against the account, with no transaction open."""
     body: ConnectBody = call.body
-    return await account_check.try_settings(
+    return await account_check.check_settings(
         vault_of(call), call.actor.org, body.kind, submitted=body.settings, now=call.context.clock.now()
     )
 
@@ -146,8 +146,10 @@ async def prepare_connect(call: ApiCall) -> CheckedSettings:
 async def connect(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/connections`. Stores the connection once it is checked."""
     body: ConnectBody = call.body
-    tried: CheckedSettings = call.prepared
-    return _connected(await connecting.connect(tx, call.actor, body.name, tried=tried, vault=vault_of(call)))
+    checked: CheckedSettings = call.prepared
+    return _connected(
+        await connecting.connect(tx, call.actor, body.name, checked=checked, vault=vault_of(call))
+    )
 
 
 async def prepare_reconnect(call: ApiCall) -> CheckedSettings:
@@ -156,17 +158,17 @@ async def prepare_reconnect(call: ApiCall) -> CheckedSettings:
     context = call.context
     load = partial(_get, org=call.actor.org, integration=_integration(call))
     before = await context.engine.read(context.clock.now(), load, org=call.actor.org)
-    return await account_check.try_settings(
+    return await account_check.check_settings(
         vault_of(call), call.actor.org, before.kind, submitted=body.settings, now=context.clock.now()
     )
 
 
 async def reconnect(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/connections/{integrationId}/reconnect`. Gives the same account new keys."""
-    tried: CheckedSettings = call.prepared
+    checked: CheckedSettings = call.prepared
     integration = _integration(call)
     return _connected(
-        await connecting.reconnect(tx, call.actor, integration, tried=tried, vault=vault_of(call))
+        await connecting.reconnect(tx, call.actor, integration, checked=checked, vault=vault_of(call))
     )
 
 

@@ -32,7 +32,6 @@ from steward.model.refusals import NotFound, WrongState
 from steward.notifications import account_mails
 
 _LONGEST_EMAIL = 320
-# The page that accepts invitations; the token is in the fragment, which browsers never send.
 
 
 def _email(value: str) -> str:

@@ -118,11 +118,11 @@ async def finish(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
     try:
         if signed.integration is None:
             connected = await connecting.connect(
-                tx, call.actor, signed.name, tried=signed.tried, vault=vault_of(call)
+                tx, call.actor, signed.name, checked=signed.checked, vault=vault_of(call)
             )
         else:
             connected = await connecting.reconnect(
-                tx, call.actor, signed.integration, tried=signed.tried, vault=vault_of(call)
+                tx, call.actor, signed.integration, checked=signed.checked, vault=vault_of(call)
             )
     except Refusal:
         return _redirect(call, failed="exchange")

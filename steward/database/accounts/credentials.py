@@ -140,7 +140,7 @@ async def for_login(tx: Tx, org: OrgId, client_id: str, email_norm: str) -> Logi
     )
 
 
-async def logged_in(tx: Tx, org: OrgId, client_id: str) -> None:
+async def record_login(tx: Tx, org: OrgId, client_id: str) -> None:
     """Records when the credential was last used to log in."""
     await tx.execute(
         "UPDATE credentials SET last_login_at = :now WHERE org_id = :org AND client_id = :client",

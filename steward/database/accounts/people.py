@@ -229,7 +229,7 @@ async def put_member(
     )
 
 
-async def seen(tx: Tx, org: OrgId, person: PersonId) -> None:
+async def record_seen(tx: Tx, org: OrgId, person: PersonId) -> None:
     """Records that a member used the service."""
     await tx.execute(
         "UPDATE members SET last_seen_at = :now WHERE org_id = :org AND person_id = :person",

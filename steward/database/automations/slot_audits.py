@@ -29,8 +29,8 @@ _SET_AUDITED = PerEngine(
     " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
 )
 
-# The id before that of any automation; the auditor's pass over all automations begins here.
 Key = tuple[OrgId, AutomationId]
+# Sorts before every automation: the auditor's pass over all automations starts here.
 FIRST: Key = (OrgId(0), AutomationId(""))
 
 

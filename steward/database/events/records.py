@@ -152,7 +152,7 @@ async def lock(tx: Tx, org: OrgId, events: Collection[str]) -> set[str]:
     return {row["id"] for row in rows}
 
 
-async def matched(tx: Tx, org: OrgId, pointers: Mapping[str, JsonObject]) -> None:
+async def mark_matched(tx: Tx, org: OrgId, pointers: Mapping[str, JsonObject]) -> None:
     """Ends the matching of events; each keeps its pointer for the runs that it started."""
     rows: list[list[JsonValue]] = [
         [event, json.dumps(pointer, ensure_ascii=False)] for event, pointer in sorted(pointers.items())
@@ -172,7 +172,7 @@ async def postpone(tx: Tx, org: OrgId, events: Collection[str], *, until: dateti
     )
 
 
-async def failed(tx: Tx, org: OrgId, event: str) -> bool:
+async def record_failure(tx: Tx, org: OrgId, event: str) -> bool:
     """Counts a failure and defers the event for 1, 2, 4 … minutes. Returns whether it is now poison."""
     row = await tx.first(
         "SELECT tries FROM events WHERE org_id = :org AND id = :event AND state = 'new' {for_update}",

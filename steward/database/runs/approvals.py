@@ -260,7 +260,9 @@ async def to_warn(tx: Tx) -> list[tuple[OrgId, ApprovalId]]:
     return [(OrgId(row["org_id"]), ApprovalId(row["id"])) for row in rows]
 
 
-async def warned(tx: Tx, org: OrgId, approval: ApprovalId, *, step: int, next_at: datetime | None) -> bool:
+async def record_warning(
+    tx: Tx, org: OrgId, approval: ApprovalId, *, step: int, next_at: datetime | None
+) -> bool:
     """Records reminder number `step`; returns False when it must not be sent.
 
     It is not sent when the approval was decided or has expired, or when another process sends it.

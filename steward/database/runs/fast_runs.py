@@ -275,7 +275,7 @@ async def _begin(tx: Tx, run: RunToBegin, output: bytes) -> bool:
     if not await transitions.start(tx, lease):
         return False
     if run.is_live:
-        await streaks.began(tx, lease.org, run.automation)
+        await streaks.record_run_began(tx, lease.org, run.automation)
     await steps.save_value(tx, lease.org, lease.run, value=run.start_value, output=output)
     return True
 

@@ -71,14 +71,14 @@ class StoredRunFiles:
         """
         if len(content) > MAX_FILE_BYTES:
             raise FileRefused("The file is larger than 20 MiB. Use a smaller one, or split it.")
-        sha256 = await _beside(len(content), lambda: hashlib.sha256(content).hexdigest())
+        sha256 = await _run_off_loop(len(content), lambda: hashlib.sha256(content).hexdigest())
         reserve = partial(self._reserve, sha256=sha256, size=len(content))
         key = await self.engine.write(self.clock.now(), reserve, org=self.org)
         if key is None:
             return SealedFile(sha256)
         key_no, data_key = key
         context = self._seal_context(sha256, key_no)
-        sealed = await _beside(len(content), lambda: seal(content, data_key, context))
+        sealed = await _run_off_loop(len(content), lambda: seal(content, data_key, context))
         folder, now = self.folder, self.clock.now()
         if folder is not None:
             await self._write_in(folder, sha256, sealed, now)
@@ -108,7 +108,7 @@ class StoredRunFiles:
                 raise FileRefused(GONE)
             sealed = read
         context = self._seal_context(sha256, file.key_no)
-        return await _beside(file.size, lambda: open_sealed(sealed, data_key, context))
+        return await _run_off_loop(file.size, lambda: open_sealed(sealed, data_key, context))
 
     async def _write_in(self, folder: FileFolder, sha256: str, sealed: bytes, now: datetime) -> None:
         """Writes the content to the folder. Raises DiskFull: the run continues when there is room again."""
@@ -138,6 +138,6 @@ class StoredRunFiles:
         return SealContext(self.org, None, f"run_file/{self.run}/{sha256}", 1, key_no)
 
 
-async def _beside(size: int, work: Callable[[], T]) -> T:
+async def _run_off_loop(size: int, work: Callable[[], T]) -> T:
     """Returns the result of `work`, which runs on another thread when there are many bytes to process."""
     return work() if size < _INLINE_BYTES else await asyncio.to_thread(work)

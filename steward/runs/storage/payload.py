@@ -1,4 +1,4 @@
-"""What a run is started with by hand, values and files: checked, sealed, and made the item of the start.
+"""Checks, seals and reads the payload and files of a run started by hand, and builds its start item.
 
 See docs/design/api/runs.md#run-now.
 """

@@ -1,4 +1,4 @@
-"""Exports the gauges of what waits, what is late, which workers live and which standbys follow."""
+"""Exports gauges of queues, open writes, closed periods, schedules, workers and the database."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -68,9 +68,10 @@ async def export_gauges(
 async def _export_open_transactions(
     tx: Tx, ctx: TaskContext, of_followers: Sequence[health.OpenTransaction]
 ) -> None:
-    """Sets the age of the oldest transaction of each kind; only of prepared ones where others are not seen.
+    """Sets the age of the oldest open transaction of each kind.
 
-    Logs the oldest when it has been open for a minute.
+    Sets only that of prepared ones if the role may not see other sessions. Logs the oldest when it has been
+    open for a minute.
     """
     transactions = [*await health.open_transactions(tx), *of_followers]
     sees_sessions = await health.sees_sessions(tx)

@@ -28,8 +28,8 @@ ROWS = 1_000
 _RUNS = 200
 # How long rows are kept after their end.
 _KEEP_VALUES = timedelta(days=30)
-FILES_FOR = timedelta(days=30)
-TEST_FILES_FOR = timedelta(hours=24)
+KEEP_FILES = timedelta(days=30)
+KEEP_TEST_FILES = timedelta(hours=24)
 _KEEP_INVITATIONS = timedelta(days=30)
 _DAY = timedelta(days=1)
 _KEEP_FAILURES = timedelta(days=1)
@@ -97,7 +97,7 @@ async def _remove_expired(
 
 async def _sweep_files(engine: Engine, now: datetime, rules: RetentionRules) -> int:
     """Removes the files of runs thirty days after their end, of test runs after a day; and orphans."""
-    before, test_before = now - FILES_FOR, now - TEST_FILES_FOR
+    before, test_before = now - KEEP_FILES, now - KEEP_TEST_FILES
     find_expired = partial(run_files.expired, before=before, test_before=test_before, max_rows=_RUNS)
     removed = 0
     for org, run in await engine.read(now, find_expired):
@@ -154,11 +154,11 @@ def _without_rules(remove: Callable[[Tx], Awaitable[int]]) -> _Sweep:
     return sweep
 
 
-async def _invitations(tx: Tx) -> int:
+async def _remove_invitations(tx: Tx) -> int:
     return await retention.remove_invitations(tx, tx.now - _KEEP_INVITATIONS, ROWS)
 
 
-async def _failures(tx: Tx) -> int:
+async def _remove_deferrals(tx: Tx) -> int:
     return await retention.remove_deferrals(tx, tx.now - _KEEP_FAILURES, ROWS)
 
 
@@ -255,8 +255,8 @@ SWEEPS: Mapping[str, _Sweep] = {
     "sessions": _sweep_sessions,
     "login_attempts": _without_rules(partial(limits.forget_ended, max_rows=ROWS)),
     "rate_windows": _without_rules(partial(retention.remove_windows, max_rows=ROWS)),
-    "deferred_rows": _without_rules(_failures),
-    "invitations": _without_rules(_invitations),
+    "deferred_rows": _without_rules(_remove_deferrals),
+    "invitations": _without_rules(_remove_invitations),
     "service_keys": _without_rules(keys.forget_retired),
     "workers": _without_rules(workers.remove_dead),
     "api_processes": _without_rules(processes.remove_expired),

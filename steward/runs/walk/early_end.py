@@ -1,4 +1,4 @@
-"""What ends a continued run before its next step."""
+"""Ends a continued run before its next step: cancelled, interrupted too often, or too old."""
 
 from collections.abc import Callable
 from functools import partial

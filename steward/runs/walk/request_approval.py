@@ -28,7 +28,7 @@ async def request_approval(walk: Walk) -> None:
         follows=approval_request.following_steps(
             walk.plan,
             {value.name for value in walk.journal.values() if value.state is ValueState.HELD},
-            asks=walk.needs_approval,
+            needs_approval=walk.needs_approval,
         ),
     )
     failpoint("before_ask")

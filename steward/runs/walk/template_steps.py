@@ -19,8 +19,8 @@ from steward.steps.base import StepContext, StepFailed, StepResult
 _SETTLED = (ValueState.DONE, ValueState.SKIPPED)
 
 
-async def take_steps(walk: Walk) -> EndedStep | None:
-    """Takes every step that can be taken, in the plan's order; returns the failed step that stopped it."""
+async def execute_steps(walk: Walk) -> EndedStep | None:
+    """Executes every step that can run, in the plan's order; returns the failed step that stopped the run."""
     for step in walk.plan.steps:
         value = walk.journal.get(step.name)
         if value is not None and value.state in _SETTLED:
@@ -31,7 +31,7 @@ async def take_steps(walk: Walk) -> EndedStep | None:
             continue
         if walk.seconds_left() <= 0:
             raise RunTimedOut
-        failure = await _take_step(walk, step, is_held=value is not None)
+        failure = await _execute_step(walk, step, is_held=value is not None)
         if failure is not None:
             return failure
     return None
@@ -43,8 +43,8 @@ def _runnable(walk: Walk, step: PlanStep) -> bool:
     return all(source is not None and source.state in _SETTLED for source in sources)
 
 
-async def _take_step(walk: Walk, step: PlanStep, *, is_held: bool) -> EndedStep | None:
-    """Takes one step and returns its row when it failed."""
+async def _execute_step(walk: Walk, step: PlanStep, *, is_held: bool) -> EndedStep | None:
+    """Executes one step; returns its row if it failed."""
     await walk.ctx.wait_for_lease(walk.lease)
     started_at = walk.ctx.clock.now()
     if is_held:
@@ -73,7 +73,7 @@ async def _take_step(walk: Walk, step: PlanStep, *, is_held: bool) -> EndedStep 
 
 
 async def _produce(walk: Walk, step: PlanStep) -> StepResult:
-    """Returns what the step's function gives within what is left of the run's time. Raises RunTimedOut."""
+    """Runs the step's function within the run's remaining time; returns its result. Raises RunTimedOut."""
     try:
         async with asyncio.timeout(None) as bound:
             # Most steps never wait, and setting up a timeout costs as much as the row of their checkpoint.

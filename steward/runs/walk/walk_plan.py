@@ -13,14 +13,14 @@ from steward.runs.walk.request_approval import request_approval
 from steward.runs.walk.sleep import put_to_sleep
 from steward.runs.walk.state import ApprovalMismatch, RunTimedOut, Walk
 from steward.runs.walk.stop import stop_run
-from steward.runs.walk.template_steps import take_steps
+from steward.runs.walk.template_steps import execute_steps
 from steward.runs.writes.apply import MustWait
 
 
 async def walk_to_pause(walk: Walk) -> None:
     """Takes steps until none can be taken, then requests approval or ends the run."""
     try:
-        await _take_steps_and_end(walk)
+        await _execute_steps_and_end(walk)
     except MustWait as wait:
         pause = timedelta(seconds=wait.seconds)
         await put_to_sleep(
@@ -47,8 +47,8 @@ async def walk_to_pause(walk: Walk) -> None:
         await stop_run(walk, partial(stopped_by, RunEnd(RunStatus.FAILED, "too_much_data", message)))
 
 
-async def _take_steps_and_end(walk: Walk) -> None:
-    failure = await (take_steps(walk) if walk.template is not None else workflow.advance(walk))
+async def _execute_steps_and_end(walk: Walk) -> None:
+    failure = await (execute_steps(walk) if walk.template is not None else workflow.advance(walk))
     if walk.is_ended:
         return
     if failure is not None:

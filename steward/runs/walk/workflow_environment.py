@@ -1,4 +1,4 @@
-"""What the steps of a workflow's run are given to work with."""
+"""Builds the context of a workflow's walk: what its steps work with."""
 
 from collections.abc import Mapping
 from functools import partial

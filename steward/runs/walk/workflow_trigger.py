@@ -1,4 +1,4 @@
-"""What the trigger of a workflow passes on: what started the run."""
+"""Builds the items that the trigger of a workflow passes on."""
 
 from collections.abc import Mapping
 from datetime import datetime
