@@ -164,7 +164,7 @@ async def test_a_live_run_by_hand_is_refused_and_a_test_begins(shop: Shop, shopk
     """Names the period in the refusal and leaves the key free; a test run starts."""
     hiding = await shop.hiding()
     period = await shopkeeper.close("05-01T00:00", "05-02T00:00")
-    with pytest.raises(InClosedPeriod, match="Christmas, until 2026-05-02"):
+    with pytest.raises(InClosedPeriod, match="Christmas stops this automation until 2026-05-02"):
         await shop.started(hiding, key="once")
     tested = await shop.run_and_drain(hiding, Mode.TEST)
     assert tested.status is RunStatus.SUCCEEDED
