@@ -65,11 +65,17 @@ def is_gone(name: str) -> bool:
 
 
 async def expire_own_host(tx: Tx) -> int:
-    """Ends the leases of workers that `is_gone` knows to have ended, so that a restart need not wait.
+    """Ends the leases of workers whose process is known to have ended, so that a restart need not wait.
 
-    Returns how many.
+    On SQLite this is every other process, because one process at a time serves a database file
+    (docs/design/storage.md#sqlite); on PostgreSQL see `is_gone`. Returns how many leases have ended.
     """
-    gone = [worker for worker in await workers.others(tx, None) if is_gone(worker.name)]
+    own_name = process_name()
+    gone = [
+        worker
+        for worker in await workers.others(tx, None)
+        if (worker.name != own_name if tx.dialect == "sqlite" else is_gone(worker.name))
+    ]
     for worker in gone:
         await workers.expire_now(tx, worker.id)
     return len(gone)
