@@ -157,8 +157,9 @@ async def test_a_token_is_not_kept_over_other_keys(shop: Shop, server: OAuthServ
     number = connection.integration_id
     async with tokens.leased(connection.org, number) as held:
         keep = partial(
-            vault.keep, vault=shop.service.context.vault, org=connection.org, integration=number, version=9,
-            sealed={"refresh_token": Secret("of a person"), "person_client_secret": Secret("x")},
+            vault.replace_secrets, vault=shop.service.context.vault, org=connection.org, integration=number,
+            version=9,
+            secrets={"refresh_token": Secret("of a person"), "person_client_secret": Secret("x")},
         )  # fmt: skip
         await shop.write(keep)
         await held.store(Secret("late"))

@@ -14,6 +14,7 @@ from steward.database.engine.base import Tx
 from steward.database.runs import workers
 from steward.model.ids import WorkerId
 from steward.model.run import RunStatus
+from steward.runs import recover
 from steward.runs.claim import OTHER_RELEASE_PAUSE
 from steward.version import __version__
 from tests.imports.exports import automated, chain, node
@@ -22,7 +23,9 @@ from tests.runs.shop import Shop
 
 async def other_worker(shop: Shop, release: str) -> WorkerId:
     """Registers a worker of a release, as a process of it does."""
-    register = partial(workers.register, name="other|1|1", version=release, slots=1, lease_ms=3_600_000)
+    register = partial(
+        workers.register, name=recover.process_name(), version=release, slots=1, lease_ms=3_600_000
+    )
     return await shop.write(register)
 
 
