@@ -66,6 +66,7 @@ def bound_names(path: Path) -> Iterator[tuple[int, str]]:
                 pass
 
 
+@cache
 def is_vague(name: str) -> bool:
     """Whether the whole of a name is one of the words that do not say what the value is."""
     return name.strip("_").lower() in VAGUE
@@ -73,12 +74,9 @@ def is_vague(name: str) -> bool:
 
 def vague_names(*folders: str) -> tuple[list[str], int]:
     """Returns where vague names are bound, and how many names are bound in all."""
-    bindings = [
-        (f"{name_of(path)}:{line} {name}", is_vague(name))
-        for path in python_files(*folders)
-        for line, name in bound_names(path)
-    ]
-    return [binding for binding, vague in bindings if vague], len(bindings)
+    bindings = [(path, *binding) for path in python_files(*folders) for binding in bound_names(path)]
+    vague = [f"{name_of(path)}:{line} {name}" for path, line, name in bindings if is_vague(name)]
+    return vague, len(bindings)
 
 
 def doubled_classes(*folders: str) -> dict[str, list[str]]:
