@@ -31,15 +31,13 @@ from tests.runs.shop import open_shop
 from tests.service import make_service
 
 T = TypeVar("T")
-DEADLINE = 1.0
-WITHIN, BEYOND = DEADLINE / 10, DEADLINE * 30  # seconds of a statement
+DEADLINE = 4.0  # the server ends a statement 0.4 s before: a busy machine may answer that late
+WITHIN, BEYOND = DEADLINE / 40, DEADLINE * 30  # seconds of a statement
 _LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout")
 
 
 @pytest.fixture
-async def engine(
-    postgresql_url: str, clock: FakeClock, request: pytest.FixtureRequest
-) -> AsyncIterator[PostgresEngine]:
+async def engine(postgresql_url: str, clock: FakeClock) -> AsyncIterator[PostgresEngine]:
     """Yields an engine with a short deadline, whose lost connections fail the test."""
     lost: list[str] = []
     observer = EngineObserver(connection_lost=lost.append)
@@ -48,7 +46,7 @@ async def engine(
         size=5,
         clock=clock,
         test=True,
-        deadline=getattr(request, "param", DEADLINE),
+        deadline=DEADLINE,
         observer=observer,
     )
     yield opened
@@ -69,7 +67,6 @@ async def _take_together(tx: Tx, items: list[float]) -> list[int]:
     return [await _take(tx, seconds) for seconds in items]
 
 
-@pytest.mark.parametrize("engine", [2 * DEADLINE], indirect=True)
 async def test_a_statement_past_the_limit_ends_and_its_connection_goes_on(
     engine: PostgresEngine, clock: FakeClock
 ) -> None:
@@ -93,7 +90,6 @@ async def test_a_statement_past_the_limit_ends_and_its_connection_goes_on(
     assert processes == set(await asyncio.gather(*[call(WITHIN) for call in calls.values()]))
 
 
-@pytest.mark.parametrize("engine", [2 * DEADLINE], indirect=True)
 async def test_writes_of_a_shared_call_that_took_too_long_fail_at_once(
     engine: PostgresEngine, clock: FakeClock
 ) -> None:
