@@ -29,7 +29,7 @@ def cluster() -> Iterator[tuple[str, Path] | None]:
         yield None
         return
     try:
-        server = postgres_server.start(starter=os.getpid(), options=OPTIONS)
+        server = postgres_server.start(starter=os.getpid(), options=OPTIONS, on_disk=True)
     except NoPostgres:
         yield None
         return

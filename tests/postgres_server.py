@@ -179,18 +179,19 @@ def temporary_folder() -> str:
     return str(memory) if shutil.disk_usage(memory).free >= _MEMORY_BYTES else tempfile.gettempdir()
 
 
-def _temporary_place() -> str:
+def _temporary_place(*, on_disk: bool) -> str:
     """A folder for temporary folders that the server's owner can reach too."""
-    for location in (temporary_folder(), tempfile.gettempdir(), "/tmp", "/var/tmp"):
+    folders = (tempfile.gettempdir(), "/tmp", "/var/tmp")
+    for location in folders if on_disk else (temporary_folder(), *folders):
         path = Path(location).resolve()
         if _owner() is None or all(step.stat().st_mode & 0o001 for step in (path, *path.parents)):
             return str(path)
     raise NoPostgres("No temporary folder can be reached by an unprivileged user.")
 
 
-def make_place(starter: int, password: str) -> Path:
+def make_place(starter: int, password: str, *, on_disk: bool = False) -> Path:
     """A folder of the server's owner for one cluster, which goes when `starter` has ended."""
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_temporary_place()))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_temporary_place(on_disk=on_disk)))
     (folder / "starter").write_text(str(starter))
     (folder / "password").write_text(password)
     if owner := _owner():
@@ -199,16 +200,17 @@ def make_place(starter: int, password: str) -> Path:
     return folder
 
 
-def start(*, starter: int, options: str = _SERVER_OPTIONS) -> Server:
+def start(*, starter: int, options: str = _SERVER_OPTIONS, on_disk: bool = False) -> Server:
     """Makes and starts a cluster; `starter` is the process whose end makes it a leftover.
 
-    Raises NoPostgres when it does not come up.
+    Its files are in memory where there is room, unless they are to be `on_disk`. Raises NoPostgres when the
+    server does not come up.
     """
     programs = find_programs()
     if programs is None:
         raise NoPostgres("PostgreSQL's server programs were not found; `make test` installs them.")
     password = secrets.token_hex(16)
-    folder = make_place(starter, password)
+    folder = make_place(starter, password, on_disk=on_disk)
     cluster = folder / "cluster"
     try:
         # Checking a SCRAM password would take a third of what a connection costs the server.
@@ -285,7 +287,8 @@ def _alive(pid: int) -> bool:
 def remove_leftovers() -> None:
     """Stops the clusters of test sessions that ended without doing it themselves."""
     owner = _owner()
-    for folder in Path(_temporary_place()).glob(f"{_PREFIX}*"):
+    parents = {_temporary_place(on_disk=on_disk) for on_disk in (False, True)}
+    for folder in (path for parent in parents for path in Path(parent).glob(f"{_PREFIX}*")):
         note = folder / "starter"
         try:
             ours = folder.stat().st_uid == (owner.pw_uid if owner else os.geteuid())

@@ -48,7 +48,7 @@ class Backup(ABC):
     """How a server is backed up: its archive, a backup, and what the script is told to restore from."""
 
     def __init__(self) -> None:
-        self.folder = make_place(os.getpid(), "")  # the backup host's disk
+        self.folder = make_place(os.getpid(), "", on_disk=True)  # the backup host's disk
         self.archive = self.folder / "archive"
         self._as_owner("mkdir", self.archive)
 
@@ -252,7 +252,7 @@ async def drill(backup: Backup, folder: Path, *, mib: int, seed: int) -> dict[st
         f" -c archive_mode=on -c archive_timeout={ARCHIVE_TIMEOUT}"
         f" -c archive_command='{backup.archive_command}' -c unix_socket_directories={backup.folder}"
     )
-    server = start(starter=os.getpid(), options=f"{postgres.OPTIONS}{options}")
+    server = start(starter=os.getpid(), options=f"{postgres.OPTIONS}{options}", on_disk=True)
     try:
         return await _drill(backup, server, folder, mib=mib, seed=seed)
     finally:
