@@ -12,19 +12,23 @@ import pytest
 from steward.database.automations import plans
 from steward.database.engine.base import Tx
 from steward.database.runs import workers
+from steward.model.automation import Automation
 from steward.model.ids import WorkerId
 from steward.model.run import RunStatus
-from steward.runs import recover
 from steward.runs.claim import OTHER_RELEASE_PAUSE
 from steward.version import __version__
 from tests.imports.exports import automated, chain, node
 from tests.runs.shop import Shop
 
+# Another release lives on PostgreSQL alone: one process at a time serves an SQLite file, and its start ends
+# the leases of all others.
+beside_another = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+
 
 async def other_worker(shop: Shop, release: str) -> WorkerId:
-    """Registers a worker of a release, as a process of it does."""
+    """Registers a worker of a release, as a process on another host does."""
     register = partial(
-        workers.register, name=recover.process_name(), version=release, slots=1, lease_ms=3_600_000
+        workers.register, name="other.example|1|1|", version=release, slots=1, lease_ms=3_600_000
     )
     return await shop.write(register)
 
@@ -34,6 +38,7 @@ def templates(shop: Shop) -> dict[str, Any]:
     return cast("dict[str, Any]", shop.service.worker_context.automation_rules.templates)
 
 
+@beside_another
 async def test_a_run_of_an_unknown_template_is_left_to_the_other_release(shop: Shop) -> None:
     """It sleeps for a moment each time this release claims it, and goes on where the template is known."""
     automation = await shop.hiding()
@@ -67,6 +72,7 @@ async def test_without_another_release_a_run_of_an_unknown_template_is_refused(
     assert (ended.status, ended.code) == (RunStatus.REFUSED, "not_ready")
 
 
+@beside_another
 async def test_a_cancelled_run_that_is_left_to_the_other_release_sleeps_too(shop: Shop) -> None:
     """Else both releases would claim it again at once until one of them knows it."""
     automation = await shop.hiding()
@@ -82,8 +88,8 @@ async def test_a_cancelled_run_that_is_left_to_the_other_release_sleeps_too(shop
     assert (await shop.run(run)).status is RunStatus.CANCELLED
 
 
-async def test_a_run_of_an_unknown_step_type_is_left_to_the_other_release(shop: Shop) -> None:
-    """It waits while that release lives, and fails when none does."""
+async def _with_unknown_step_type(shop: Shop) -> Automation:
+    """Returns an automation whose plan holds a step type that this release does not know."""
     automation = await automated(shop, chain(node("Pass", "noOp", 1, {})))
     stored = await shop.read(partial(plans.newest, org=shop.owner.org, automation=automation.id))
     assert stored is not None
@@ -92,12 +98,26 @@ async def test_a_run_of_an_unknown_step_type_is_left_to_the_other_release(shop: 
     assert await shop.tamper("DELETE FROM plans WHERE org_id = :org") == 1
     newer = partial(plans.insert, org=shop.owner.org, automation=automation.id, version=1, sha256="0" * 64)
     await shop.write(partial(newer, stored_plan=plans.StoredPlan(plan, stored.bindings)))
+    return automation
+
+
+@beside_another
+async def test_a_run_of_an_unknown_step_type_is_left_to_the_other_release(shop: Shop) -> None:
+    """It waits while that release lives, and fails once it has ended."""
+    automation = await _with_unknown_step_type(shop)
     other = await other_worker(shop, "next")
     run = await shop.run_now(automation)
     await shop.drain()
     assert len(await shop.read(partial(_sleeping, org=shop.owner.org))) == 1
     await shop.write(partial(workers.expire_now, worker=other))
     await shop.pass_time(seconds=OTHER_RELEASE_PAUSE.total_seconds())
+    assert (await shop.run(run)).status is RunStatus.FAILED
+
+
+async def test_without_another_release_a_run_of_an_unknown_step_type_fails(shop: Shop) -> None:
+    """No worker of another release lives."""
+    run = await shop.run_now(await _with_unknown_step_type(shop))
+    await shop.drain()
     assert (await shop.run(run)).status is RunStatus.FAILED
 
 
