@@ -74,7 +74,7 @@ async def test_a_caller_waits_for_a_connection_until_the_deadline(
     postgresql_url: str, clock: FakeClock
 ) -> None:
     """When every connection is busy for longer, the database counts as unavailable."""
-    engine = await PostgresEngine.open(postgresql_url, size=1, clock=clock, test=True, deadline=0.3)
+    engine = await PostgresEngine.open(postgresql_url, size=1, clock=clock, test=True, deadline=3.0)
     free, held = asyncio.Event(), asyncio.Event()
 
     async def hold(tx: Tx) -> None:

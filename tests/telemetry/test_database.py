@@ -1,8 +1,9 @@
 """Tests what an operator sees when connections to a real PostgreSQL are lost, and when it is back."""
 
+import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,12 @@ from tests.fake_clock import FakeClock
 from tests.processes.proxy import Proxy, line_to
 from tests.processes.running import eventually
 
-DEADLINE = 0.5
+# Seconds for what the database answers; a server that was silenced is given up after SILENCE.
+PATIENCE, SILENCE = 300.0, 3.0
+ADD_ROW = """
+INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)
+VALUES ('t', :key, 1, 0, 'm', 0)
+"""
 # Ends the process that serves the connection when the transaction is about to commit.
 ENDS_AT_COMMIT = """
 CREATE FUNCTION end_process() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -76,7 +82,9 @@ class ObservedEngine:
         return [(entry["action"], entry.get("reason", entry.get("seconds"))) for entry in entries]
 
 
-async def operate(stack: AsyncExitStack, url: str, clock: FakeClock, *, hosts: int) -> ObservedEngine:
+async def operate(
+    stack: AsyncExitStack, url: str, clock: FakeClock, *, hosts: int = 1, deadline: float = PATIENCE
+) -> ObservedEngine:
     """Opens an engine whose address names so many proxies before one server."""
     address = urlsplit(url)
     assert address.hostname is not None
@@ -89,7 +97,7 @@ async def operate(stack: AsyncExitStack, url: str, clock: FakeClock, *, hosts: i
         size=1,
         clock=clock,
         test=True,
-        deadline=DEADLINE,
+        deadline=deadline,
         observer=observe_database(metrics, Log(lines.append, clock, SecretRegister()), clock),
     )
     stack.push_async_callback(engine.close)
@@ -100,7 +108,7 @@ async def operate(stack: AsyncExitStack, url: str, clock: FakeClock, *, hosts: i
 async def operated(postgresql_url: str, clock: FakeClock) -> AsyncIterator[ObservedEngine]:
     """Yields an engine over one host."""
     async with AsyncExitStack() as stack:
-        yield await operate(stack, postgresql_url, clock, hosts=1)
+        yield await operate(stack, postgresql_url, clock)
 
 
 async def touch(tx: Tx) -> None:
@@ -163,38 +171,47 @@ async def test_losses_of_one_minute_are_one_line_with_one_end(operated: Observed
 
 
 async def test_a_commit_without_an_answer_is_of_unknown_outcome(
+    postgresql_url: str, clock: FakeClock
+) -> None:
+    """Counts a commit that is silenced, and a statement that commits itself; nothing else."""
+
+    async def unknown_after(*, silent_at: str) -> float:
+        async with AsyncExitStack() as stack:
+            operated = await operate(stack, postgresql_url, clock, deadline=SILENCE)
+
+            async def act(tx: Tx) -> None:
+                if silent_at != "commit":
+                    operated.hosts[0].silence()
+                await tx.execute(ADD_ROW, {"key": silent_at})  # each its own: none waits for another
+                operated.hosts[0].silence()
+
+            calls: dict[str, Callable[[], Awaitable[None]]] = {
+                "statement": lambda: operated.write(act),
+                "commit": lambda: operated.write(act),
+                "statement that commits itself": lambda: operated.write(Autocommit(act)),
+                "read": lambda: operated.engine.read(clock.now(), act),
+            }
+            with pytest.raises(Unavailable):
+                await calls[silent_at]()
+            operated.hosts[0].heal()
+            await operated.goes_on()
+            assert operated.lost("deadline") == 1
+            return operated.unknown()
+
+    expected = {"statement": 0, "commit": 1, "statement that commits itself": 1, "read": 0}
+    counts = await asyncio.gather(*[unknown_after(silent_at=moment) for moment in expected])
+    assert dict(zip(expected, counts, strict=True)) == expected
+
+
+async def test_a_commit_that_is_cut_is_of_unknown_outcome(
     operated: ObservedEngine, postgresql_url: str
 ) -> None:
-    """Counts a commit that is silenced or cut, and a statement that commits itself; nothing else."""
-
-    async def silent_before(tx: Tx) -> None:
-        operated.hosts[0].silence()
-        await touch(tx)
-
-    async def silent_after(tx: Tx) -> None:
-        await touch(tx)
-        operated.hosts[0].silence()
-
-    expected = 0
-    for act, is_unknown in ((silent_before, False), (silent_after, True), (Autocommit(silent_before), True)):
-        await operated.goes_on()
-        with pytest.raises(Unavailable):
-            await operated.write(act)
-        operated.hosts[0].heal()
-        expected += is_unknown
-        assert operated.unknown() == expected
-    await operated.goes_on()
-    with pytest.raises(Unavailable):
-        await operated.engine.read(operated.clock.now(), silent_before)
-    operated.hosts[0].heal()
-    await operated.goes_on()
-    assert operated.unknown() == expected
+    """Counts a commit whose server process ended, of a usual and of an urgent write."""
     await run_as_owner(postgresql_url, ENDS_AT_COMMIT)
-    for is_urgent in (False, True):
+    for number, is_urgent in enumerate((False, True), start=1):
         with pytest.raises(Unavailable):
             await operated.engine.write(operated.clock.now(), touch, urgent=is_urgent)
-        expected += 1
-        assert operated.unknown() == expected
+        assert operated.unknown() == number
 
 
 async def test_a_refused_statement_that_commits_itself_is_of_known_outcome(
