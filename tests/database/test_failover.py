@@ -174,7 +174,7 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
         await connection.execute("CREATE TABLE numbers (number bigint); GRANT ALL ON numbers TO steward_app")
     await wait_for_standby(first)
     engine = await PostgresEngine.open(
-        cluster.url, size=3, clock=clock, test=True, deadline=3.0, observer=cluster.observer()
+        cluster.url, size=3, clock=clock, test=True, deadline=6.0, observer=cluster.observer()
     )
     writer = Writer(engine, clock)
     try:
@@ -278,7 +278,7 @@ async def test_a_host_that_does_not_exist_costs_one_try(postgresql_url: str, clo
     url = postgresql_url.replace(f"@{host}/", f"@127.0.0.1:1,{host}/")
     engine = await PostgresEngine.open(url, size=1, clock=clock, test=True)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await engine.read(clock.now(), _select_one) == 1
     finally:
         await engine.close()
@@ -298,11 +298,11 @@ async def test_an_error_says_what_happened_at_each_server(postgresql_url: str) -
     await connection.close()
     with silent, pytest.raises(NoServer) as raised:
         async with closing:
-            await Hosts(url).connect(timeout=0.3)
+            await Hosts(url).connect(timeout=2.0)
     *reasons, unknown = str(raised.value).split("; ")
     assert reasons == [
         "127.0.0.1:1: refuses connections",
-        f"127.0.0.1:{port}: no answer within 0.3 s",
+        f"127.0.0.1:{port}: no answer within 2 s",
         f"127.0.0.1:{closing_port}: closes the connection",
         f"{host}: a standby, or another server that takes no writes",
     ]
