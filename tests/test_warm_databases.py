@@ -187,7 +187,10 @@ async def test_a_connection_amid_a_statement_is_closed(databases: WarmDatabases)
     connection, blocker = await _engine_connection(url), await _superuser(url)
     await blocker.execute("SELECT pg_advisory_lock(7)")
     waiting = asyncio.create_task(connection.fetchval("SELECT pg_advisory_lock(7)"))
-    blocked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    blocked = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'advisory'"
+    )
     while not await blocker.fetchval(blocked):
         assert not waiting.done()
     connection.terminate()

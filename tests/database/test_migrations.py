@@ -343,10 +343,10 @@ async def test_a_migration_may_take_as_long_as_it_needs(
     """Where the database limits every statement, a migration that takes longer is applied all the same."""
     holder: Any = await asyncpg.connect(postgresql_url)
     name = await holder.fetchval("SELECT current_database()")
-    await holder.execute(f"ALTER DATABASE {name} SET statement_timeout = '50ms'")
+    await holder.execute(f"ALTER DATABASE {name} SET statement_timeout = '500ms'")
     await holder.close()
     with (upgraded / f"{NEXT}.postgres.sql").open("a") as slow:
-        slow.write("SELECT pg_sleep(0.2);\n")
+        slow.write("SELECT pg_sleep(0.7);\n")
     assert (await migrate(postgresql_url, clock.now(), folder=upgraded)).after == LAST + 1
 
 
@@ -365,7 +365,10 @@ async def test_a_migration_gives_up_a_locked_table_and_comes_back(
         migrating = asyncio.create_task(
             migrate(postgresql_url, clock.now(), folder=upgraded, lock_limits=patient)
         )
-        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'workers'::regclass"
+        waiting = (
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'workers'::regclass"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
         while not await holder.fetchval(waiting):
             assert not migrating.done()
         await holder.execute("COMMIT")

@@ -182,7 +182,10 @@ async def test_retention_waits_where_a_request_is_refused(
     try:
         await holder.execute("BEGIN; UPDATE deferred_rows SET failures = 2")
         retention = asyncio.create_task(maintenance.apply_retention(ctx, ctx.retention))
-        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'transactionid'"
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event = 'transactionid'"
+        )
         await eventually(partial(holder.fetchval, waiting))
         with pytest.raises(Unavailable, match="took too long"):
             await engine.write(clock.now(), forget)
