@@ -158,8 +158,8 @@ async def test_a_message_is_limited_by_cpu_time_and_a_long_one_loses_priority(
     request_body: dict[str, object] = {"op": "match"}
     await children.send(owner, JAVASCRIPT, request_body, b"[]", 2)
     os.kill(_pid(children, owner), signal.SIGSTOP)
-    waiting = asyncio.ensure_future(children.send(owner, JAVASCRIPT, request_body, b"[]", 0.5))
-    asyncio.get_running_loop().call_later(0.6, os.kill, _pid(children, owner), signal.SIGCONT)
+    waiting = asyncio.ensure_future(children.send(owner, JAVASCRIPT, request_body, b"[]", 1.0))
+    asyncio.get_running_loop().call_later(1.1, os.kill, _pid(children, owner), signal.SIGCONT)
     assert json.loads(await waiting) == [[]]
     os.kill(_pid(children, owner), signal.SIGSTOP)
     with pytest.raises(SandboxStopped) as stopped:

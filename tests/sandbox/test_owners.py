@@ -4,6 +4,8 @@ See docs/design/sandbox.md#sandbox-for-foreign-code.
 """
 
 import asyncio
+import os
+import signal
 import sys
 
 import pytest
@@ -99,7 +101,8 @@ async def test_a_cancelled_message_ends_its_child() -> None:
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
     children = SandboxPool(1)
-    await _ask(children, ("one", "1"))
+    [process] = await _ask(children, ("one", "1"))
+    os.kill(process, signal.SIGSTOP)  # it answers nothing before the message is cancelled
     task = asyncio.ensure_future(_ask(children, ("one", "1")))
     for _ in range(3):
         await checkpoint()
