@@ -263,11 +263,13 @@ class LateServer:
         self.pause = pause
         self.silent_after = silent_after
         self.arrived = 0
+        self.is_asked = asyncio.Event()
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request on the connection."""
         await reader.readuntil(b"\r\n\r\n")
         self.arrived += 1
+        self.is_asked.set()
         await SystemClock().sleep(self.pause)
         writer.write(GOOD[: self.silent_after])
         await writer.drain()
@@ -295,6 +297,7 @@ async def test_the_first_byte_may_take_longer_than_the_next_ones(
                     await reading.get("/x", retry_timeouts=False)
         finally:
             await client.aclose()
+        await late.is_asked.wait()  # however late it is read
     assert late.arrived == 1
 
 
