@@ -208,7 +208,10 @@ class Site:
 async def open_site(
     database_url: str, folder: Path, *, private_hosts: Sequence[str] = (), **settings: str
 ) -> AsyncIterator[Site]:
-    """Starts fake platforms, database, service and a connected shop, and ends all of them afterwards."""
+    """Starts fake platforms, database, service and a connected shop, and ends all of them afterwards.
+
+    Leases and calls have their usual time, which no busy machine takes; tests of takeovers shorten it.
+    """
     _, sandbox = await asyncio.gather(
         migrate(database_url, CLOCK.now()), start_forked("sandbox", "--port", "0", env={})
     )
@@ -228,13 +231,11 @@ async def open_site(
         "STEWARD_GOOGLE_AUTHORIZE_URL": sandbox.facts["spreadsheet"]["authorize_url"],
         "STEWARD_GOOGLE_CLIENT_ID": sandbox.facts["spreadsheet"]["client_id"],
         "STEWARD_GOOGLE_CLIENT_SECRET": sandbox.facts["spreadsheet"]["client_secret"],
-        "STEWARD_OUTBOUND_TIMEOUT_SECONDS": "2",
         # Tests look until something is so; how often a person may call has tests of its own.
         **dict.fromkeys(
             ("STEWARD_LIMIT_PERSON", "STEWARD_LIMIT_ORGANIZATION", "STEWARD_LIMIT_WEB"), "1000000"
         ),
         "STEWARD_SETTLE_QUIET_SECONDS": "0",
-        "STEWARD_LEASE_SECONDS": "2",
         **settings,
     }
     try:

@@ -24,6 +24,7 @@ from tests.processes.running import CLOCK, Site, eventually, open_site
 ROUNDS = int(os.environ.get("DATABASE_KILLS", "1"))
 BACK_WITHIN = 15.0
 PACE = 0.15
+LEASE = 2
 pytestmark = pytest.mark.skipif(
     "DATABASE_KILLS" not in os.environ, reason="in `make soak`: a server of its own, killed and failed over"
 )
@@ -107,7 +108,7 @@ async def serving(primary: Server, folder: Path) -> AsyncIterator[DisconnectedSh
     await maintenance.close()
     async with line_to("127.0.0.1", primary.port) as line:
         url = replace(primary, port=line.listen_port).url("steward")
-        async with open_site(url, folder) as site:
+        async with open_site(url, folder, STEWARD_LEASE_SECONDS=f"{LEASE}") as site:
             yield DisconnectedShop(site, line)
 
 
@@ -172,7 +173,7 @@ async def test_a_silent_network_to_the_database_loses_nothing(scene: Disconnecte
         for _ in range(ROUNDS):
             run, approved, before = await applying(scene.site)
             scene.line.silence()
-            await CLOCK.sleep(3)  # the lease is 2 s
+            await CLOCK.sleep(LEASE + 1)
             still = len(await scene.site.ledger(before))
             await CLOCK.sleep(0.5)
             assert len(await scene.site.ledger(before)) == still

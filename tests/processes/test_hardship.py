@@ -78,7 +78,7 @@ async def slow_site(slow_url: str, tmp_path: Path) -> AsyncIterator[Site]:
 @pytest.fixture
 async def site(database_url: str, tmp_path: Path) -> AsyncIterator[Site]:
     """Provides a site on each engine."""
-    async with open_site(database_url, tmp_path) as opened:
+    async with open_site(database_url, tmp_path, STEWARD_LEASE_SECONDS="4") as opened:
         yield opened
 
 

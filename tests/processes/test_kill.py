@@ -27,7 +27,9 @@ MAX_LOST = 2  # a third lost attempt would end the run
 CHANGES = int(os.environ.get("KILLED_CHANGES", "100"))
 APPROVAL_KILLS = 1 if CHANGES < 1_000 else 3
 KILL_SEED = os.environ.get("KILL_SEED", "1")
-LEASE = 2.0
+# A process that stood still for two seconds still has its lease: a third lost attempt would end the run.
+LEASE = 4
+CALL = 2  # seconds that a call to the store may take
 SLACK = 1.0  # docs/guides/contributors.md#tests, kill
 
 
@@ -48,7 +50,8 @@ def site_url(
 @pytest.fixture(scope="module")
 async def served(site_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     """Provides an organization with a connected shop, served by real processes."""
-    async with open_site(site_url, tmp_path_factory.mktemp("data")) as site:
+    settings = {"STEWARD_LEASE_SECONDS": f"{LEASE}", "STEWARD_OUTBOUND_TIMEOUT_SECONDS": f"{CALL}"}
+    async with open_site(site_url, tmp_path_factory.mktemp("data"), **settings) as site:
         yield site
 
 
@@ -163,7 +166,7 @@ async def test_a_bad_line_to_the_store_loses_and_doubles_nothing(site: Site) -> 
             await CLOCK.sleep(chance.uniform(0.0, 0.2))
             site.line.heal()
         site.line.silence()
-        await CLOCK.sleep(2.5)  # a call may take 2 s here
+        await CLOCK.sleep(CALL + 0.5)
         site.line.heal()
         await assert_written_once(site, run, approved, before, honest=True)
 
