@@ -35,7 +35,7 @@ def described(folder: Path, under: tuple[str, ...]) -> Path:
 def output_of(*command: object, folder: Path) -> str:
     """Returns the output of the command, which must exit with 0."""
     run = subprocess.run(
-        [str(word) for word in command], cwd=folder, text=True, capture_output=True, check=False, timeout=120
+        [str(word) for word in command], cwd=folder, text=True, capture_output=True, check=False, timeout=600
     )
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout + run.stderr

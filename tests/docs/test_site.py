@@ -69,7 +69,7 @@ def _build() -> None:
         [TOOL, "build", "--config-file", "zensical.toml", "--strict"],
         [*tool, "finish", source, ".cache/site"],
     ):
-        run = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
+        run = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=600)
         assert run.returncode == 0, run.stdout + run.stderr
 
 
