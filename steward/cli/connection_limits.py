@@ -106,7 +106,7 @@ class ConnectionLimits:
 class _Guarded(HttpToolsProtocol):
     """uvicorn's protocol with connection limits."""
 
-    edge: ClassVar[ConnectionLimits]
+    limits: ClassVar[ConnectionLimits]
     _name: str | None = None
     _head: TimerHandle | None = None
     _head_bytes = 0
@@ -117,7 +117,7 @@ class _Guarded(HttpToolsProtocol):
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(cast("Transport", transport))
-        self._name = self.edge.admit(self.client[0] if self.client else None)
+        self._name = self.limits.admit(self.client[0] if self.client else None)
         if self._name is None:
             self._refuse(Unavailable("Too many connections. Try again shortly.", retry_after=1))
             return
@@ -127,7 +127,7 @@ class _Guarded(HttpToolsProtocol):
         self._cancel_head_timer()
         self._cancel_reader_timer()
         if self._name is not None:
-            self.edge.leave(self._name)
+            self.limits.leave(self._name)
             self._name = None
         super().connection_lost(exc)
 
@@ -173,7 +173,7 @@ class _Guarded(HttpToolsProtocol):
             self._refuse(Malformed(words))
 
     def _refuse(self, refusal: Refusal) -> None:
-        self.transport.write(_raw(answers.refuse(refusal), new_id(self.edge.clock.now())))
+        self.transport.write(_raw(answers.refuse(refusal), new_id(self.limits.clock.now())))
         self.transport.close()
 
     def on_headers_complete(self) -> None:
@@ -184,17 +184,17 @@ class _Guarded(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        extensions: dict[str, Any] = {WRITE_WHOLE: partial(_answer, self.edge, cycle)}
+        extensions: dict[str, Any] = {WRITE_WHOLE: partial(_answer, self.limits, cycle)}
         cycle.scope["extensions"] = extensions
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        self.edge.record(self.loop.time() - self._requested_at)
+        self.limits.record(self.loop.time() - self._requested_at)
         super().on_response_complete()
 
     def _expect_head(self) -> None:
         self._head_bytes = 0
-        self._head = self.loop.call_later(self.edge.head_seconds, self._end_slow)
+        self._head = self.loop.call_later(self.limits.head_seconds, self._end_slow)
 
     def _cancel_head_timer(self) -> None:
         if self._head is not None:
@@ -220,14 +220,14 @@ class _Guarded(HttpToolsProtocol):
 
     def _watch_reader(self) -> None:
         self._unread_bytes = self.transport.get_write_buffer_size()
-        self._unread = self.loop.call_later(self.edge.unread_seconds, self._check_reader)
+        self._unread = self.loop.call_later(self.limits.unread_seconds, self._check_reader)
 
     def _check_reader(self) -> None:
         self._unread = None
-        if self._unread_bytes - self.transport.get_write_buffer_size() >= 1024 * self.edge.unread_seconds:
+        if self._unread_bytes - self.transport.get_write_buffer_size() >= 1024 * self.limits.unread_seconds:
             self._watch_reader()
         else:
-            self.edge.metrics.count("steward_connections_slow_total")
+            self.limits.metrics.count("steward_connections_slow_total")
             self.transport.abort()
 
     def _cancel_reader_timer(self) -> None:
@@ -237,12 +237,12 @@ class _Guarded(HttpToolsProtocol):
 
     def _end_slow(self) -> None:
         self._head = None
-        self.edge.metrics.count("steward_connections_slow_total")
+        self.limits.metrics.count("steward_connections_slow_total")
         self.transport.close()
 
 
 def _answer(
-    edge: ConnectionLimits, cycle: RequestResponseCycle, status: int, head: bytes, body: bytes
+    limits: ConnectionLimits, cycle: RequestResponseCycle, status: int, head: bytes, body: bytes
 ) -> bool:
     """Writes a whole answer like uvicorn's two messages; returns False if those are required."""
     if (
@@ -254,16 +254,16 @@ def _answer(
         return False
     cycle.response_started = cycle.response_complete = True
     cycle.waiting_for_100_continue = False
-    server_headers = edge.server_headers(cycle.default_headers)
+    server_headers = limits.server_headers(cycle.default_headers)
     cycle.transport.write(b"".join((STATUS_LINE[status], server_headers, head, b"\r\n", body)))
     cycle.message_event.set()
     cycle.on_response()
     return True
 
 
-def protocol(edge: ConnectionLimits) -> type[HttpToolsProtocol]:
-    """Returns the protocol class of a server limited by `edge`."""
-    return type("Guarded", (_Guarded,), {"edge": edge})
+def protocol(limits: ConnectionLimits) -> type[HttpToolsProtocol]:
+    """Returns the protocol class of a server limited by `limits`."""
+    return type("Guarded", (_Guarded,), {"limits": limits})
 
 
 def _raw(reply: Reply, request_id: str) -> bytes:

@@ -123,12 +123,12 @@ async def run_service(
 
     The worker is registered first, so that waiting connections do not take the descriptors it needs.
     """
-    edge = ConnectionLimits(
+    limits = ConnectionLimits(
         max_connections=descriptors.connections,
         proxies=service.settings.trusted_proxies,
         metrics=service.metrics,
     )
-    server = bounded(service.request_handler, edge, queue=descriptors.queue)
+    server = bounded(service.request_handler, limits, queue=descriptors.queue)
     service.share_hints(listens=with_worker)
     own_worker = await _registered(service) if with_worker else None
     serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -264,12 +264,12 @@ def freeze_loaded_objects() -> None:
     gc.set_threshold(10_000, 20, 20)
 
 
-def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QUEUE) -> uvicorn.Server:
-    """Returns a server for an application, limited by `edge`."""
+def bounded(application: Any, limits: ConnectionLimits, *, queue: int = LONGEST_QUEUE) -> uvicorn.Server:
+    """Returns a server for an application, limited by `limits`."""
     config = uvicorn.Config(
         application,
         loop="uvloop",
-        http=protocol(edge),
+        http=protocol(limits),
         ws="none",
         lifespan="off",
         access_log=False,

@@ -324,7 +324,7 @@ def about(book: FakeSpreadsheet) -> Row:
 def values_call(
     book: FakeSpreadsheet, remaining_path: str, request: FakeRequest
 ) -> tuple[Row, tuple[FakeChange, ...]]:
-    """Serves one call below `/values`; `rest` is the range with its verb. Raises SheetError."""
+    """Serves one call below `/values`; `remaining_path` is the range with its verb. Raises SheetError."""
     body = _body(request)
     render = _choice(request, "valueRenderOption", _RENDER, default="FORMATTED_VALUE")
     dimension = _choice(request, "majorDimension", _DIMENSION, default="ROWS")

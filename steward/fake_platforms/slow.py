@@ -39,7 +39,7 @@ def slowness(min_s: Any, max_s: Any) -> Slowness:
         isinstance(seconds, int) and not isinstance(seconds, bool) for seconds in (min_s, max_s)
     )
     if not are_integers or not 0 <= min_s <= max_s <= _LONGEST_S:
-        raise ValueError(f"give whole seconds from 0 to {_LONGEST_S}, the least first")
+        raise ValueError(f"give whole seconds from 0 to {_LONGEST_S}, the smaller first")
     return Slowness(min_s, max_s)
 
 

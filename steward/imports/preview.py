@@ -40,8 +40,8 @@ async def preview(
     tx: Tx, actor: Actor, plan: JsonObject, issues: Sequence[JsonValue], query: PreviewQuery
 ) -> JsonObject:
     """Returns the fields of Preview. Raises ValidationFailed."""
-    faults = RequestErrors()
-    plan = await calls.choose(tx, actor.org, faults, plan, query.import_id, query.calls or {})
+    errors = RequestErrors()
+    plan = await calls.choose(tx, actor.org, errors, plan, query.import_id, query.calls or {})
     # values of names that nothing reads are ignored, so that a person can try another called workflow
     plan = with_variables(RequestErrors(), plan, query.variables or {})
     plan_ = plan_json.from_json(plan)
@@ -53,9 +53,9 @@ async def preview(
     if query.integration_id is not None:
         store = connections_by_id.get(query.integration_id)
         if store is None:
-            faults.add("integration_id", "This organization has no such store.")
-    bindings = check_bound(faults, plan_, *requested, connections_by_id)
-    faults.refuse()
+            errors.add("integration_id", "This organization has no such store.")
+    bindings = check_bound(errors, plan_, *requested, connections_by_id)
+    errors.refuse()
     missing = workflows.unconfigured(plan_, bindings, store, connections_by_id)
     changes, sends = _effects_of(plan_)
     elsewhere = (

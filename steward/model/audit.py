@@ -39,7 +39,7 @@ ACTIONS: Final[Mapping[str, AuditAction]] = {
     "automations_switched_on": AuditAction("switched all automations on"),
     "closed_period_changed": AuditAction("changed the closed time {object}"),
     "closed_period_ended": AuditAction("ended the closed time {object}"),
-    "closed_period_made": AuditAction("made the closed time {object}"),
+    "closed_period_made": AuditAction("created the closed time {object}"),
     "connected": AuditAction("connected {object}"),
     "credential_disabled": AuditAction("switched the API credential {object} off"),
     "credential_enabled": AuditAction("switched the API credential {object} on", "attention"),
@@ -71,12 +71,12 @@ ACTIONS: Final[Mapping[str, AuditAction]] = {
     "role_changed": AuditAction("made {object} {role}", "attention"),
     "route_changed": AuditAction("changed the route {object}"),
     "route_deleted": AuditAction("deleted the route {object}"),
-    "route_made": AuditAction("made the route {object}"),
+    "route_made": AuditAction("created the route {object}"),
     "route_secret_rotated": AuditAction("gave the route {object} a new secret"),
     "sign_in_failed": AuditAction("refused sign-ins as {object} ({times})", "attention"),
     "signed_in": AuditAction("signed in"),
     "undo_started": AuditAction("started to undo changes of {object}"),
-    "unfrozen": AuditAction("let changes go on ({object})"),
+    "unfrozen": AuditAction("resumed changes ({object})"),
 }
 
 

@@ -40,7 +40,7 @@ class Sources:
         }
         base_files = "\n".join(parts[:_FILES_BEFORE_LUXON])
         after_luxon = "\n".join(parts[_FILES_BEFORE_LUXON:])
-        rest_alone = "\n".join(
+        no_modules = "\n".join(
             part
             for file, part in list(zip(files, parts, strict=True))[_FILES_BEFORE_LUXON:]
             if file.name not in _MODULE_FILES
@@ -52,7 +52,7 @@ class Sources:
         without_luxon = "const luxon = null;"
         self._texts = {
             (dates, modules): self._joined(
-                base_files, luxon if dates else without_luxon, query, after_luxon if modules else rest_alone
+                base_files, luxon if dates else without_luxon, query, after_luxon if modules else no_modules
             )
             for dates in (True, False)
             for modules in (True, False)

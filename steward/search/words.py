@@ -40,7 +40,7 @@ def id_beginning(text: str) -> str | None:
 
 
 def terms(text: str) -> Iterator[str]:
-    """Yields the terms of a text: its words, and whatever signs join, such as a SKU, as a whole."""
+    """Yields the terms of a text: its words, and each sequence that signs join, such as a SKU, as one."""
     for token in _WHOLE.findall(_folded(text)):
         yield token[:_MAX_LENGTH]
         if not token.isalnum():

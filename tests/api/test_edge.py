@@ -21,10 +21,10 @@ Opened = Callable[[], "asyncio.Future[Streams]"]
 
 
 @asynccontextmanager
-async def listening(service: Service, edge: ConnectionLimits) -> AsyncIterator[int]:
+async def listening(service: Service, limits: ConnectionLimits) -> AsyncIterator[int]:
     """Runs the service on a loopback port within these connection limits and yields the port."""
     bound = serve.listen("127.0.0.1", 0)
-    server = serve.bounded(service.gate, edge)
+    server = serve.bounded(service.gate, limits)
     task = asyncio.create_task(server.serve(sockets=[bound]))
     await eventually(partial(_started, server))
     yield bound.getsockname()[1]
@@ -37,12 +37,12 @@ async def _started(server: uvicorn.Server) -> bool:
     return server.started
 
 
-async def _holds(edge: ConnectionLimits, count: int) -> bool:
-    return edge.open_connections == count
+async def _holds(limits: ConnectionLimits, count: int) -> bool:
+    return limits.open_connections == count
 
 
-async def _is_slow(edge: ConnectionLimits, count: int) -> bool:
-    return edge.metrics.value("steward_connections_slow_total") == count
+async def _is_slow(limits: ConnectionLimits, count: int) -> bool:
+    return limits.metrics.value("steward_connections_slow_total") == count
 
 
 async def answered(streams: Streams) -> int:
@@ -67,22 +67,22 @@ async def turned_away(port: int) -> None:
 
 async def test_connections_are_counted_in_all_and_by_address(service: Service) -> None:
     """Serves connections up to each limit and answers 503 to one more; trusted proxies count only in all."""
-    edge = ConnectionLimits(max_connections=4, max_per_address=2)
-    async with listening(service, edge) as port:
+    limits = ConnectionLimits(max_connections=4, max_per_address=2)
+    async with listening(service, limits) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
         assert [await answered(streams) for streams in held] == [200, 200]
         await turned_away(port)
-        assert edge.metrics.value("steward_connections") == 2
+        assert limits.metrics.value("steward_connections") == 2
         held[0][1].close()
         await held[0][1].wait_closed()
-        await eventually(partial(_holds, edge, 1))
+        await eventually(partial(_holds, limits, 1))
         held[0] = await asyncio.open_connection("127.0.0.1", port)
         assert await answered(held[0]) == 200
-        edge.proxies = (ip_network("127.0.0.0/8"),)
+        limits.proxies = (ip_network("127.0.0.0/8"),)
         held += [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
         assert [await answered(streams) for streams in held] == [200] * 4
         await turned_away(port)
-        assert edge.metrics.value("steward_connections_refused_total") == 2
+        assert limits.metrics.value("steward_connections_refused_total") == 2
         for _, writer in held:
             writer.close()
 
@@ -91,21 +91,21 @@ async def test_a_head_that_does_not_arrive_ends_the_connection(service: Service)
     """Closes a connection whose request head is late, also on a kept connection, or too long."""
     assert ConnectionLimits().head_seconds == 10.0
     assert (ConnectionLimits().max_connections, ConnectionLimits().max_per_address) == (1_000, 100)
-    edge = ConnectionLimits(head_seconds=0.15)
-    async with listening(service, edge) as port:
+    limits = ConnectionLimits(head_seconds=0.15)
+    async with listening(service, limits) as port:
         for begun in (b"", b"GET /healthz HTTP/1.1\r\nHost:"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(begun)
             assert await reader.read() == b""
             writer.close()
-        edge.head_seconds = 60.0  # gives the complete request time to be answered
+        limits.head_seconds = 60.0  # gives the complete request time to be answered
         streams = await asyncio.open_connection("127.0.0.1", port)
         assert await answered(streams) == 200
-        edge.head_seconds = 0.15
+        limits.head_seconds = 0.15
         streams[1].write(b"\r\n")
         assert await streams[0].read() == b""
         streams[1].close()
-        assert edge.metrics.value("steward_connections_slow_total") == 3
+        assert limits.metrics.value("steward_connections_slow_total") == 3
     async with listening(service, ConnectionLimits()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * (MAX_HEAD_BYTES + 1))
@@ -116,13 +116,13 @@ async def test_a_head_that_does_not_arrive_ends_the_connection(service: Service)
 async def test_a_client_that_does_not_read_is_disconnected(service: Service) -> None:
     """Closes a connection whose client does not read the answers, and honours `Connection: close`."""
     assert ConnectionLimits().unread_seconds == 15.0
-    edge = ConnectionLimits(unread_seconds=0.1)
+    limits = ConnectionLimits(unread_seconds=0.1)
     request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 60
-    async with listening(service, edge) as port:
+    async with listening(service, limits) as port:
         streams = await asyncio.open_connection("127.0.0.1", port, limit=1)
         streams[1].write(request)
-        await eventually(partial(_is_slow, edge, 1))
-        await eventually(partial(_holds, edge, 0))
+        await eventually(partial(_is_slow, limits, 1))
+        await eventually(partial(_holds, limits, 0))
         streams[1].close()
     async with listening(service, ConnectionLimits()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -128,9 +128,7 @@ def _check_workflow_shapes(errors: RequestErrors, command: UpdateCommand, change
 def _check_start(
     errors: RequestErrors, command: UpdateCommand, changed: Automation, template: Template | None
 ) -> Automation:
-    """Returns the automation with the requested schedule and trigger; adds errors.
-
-    Schedule and trigger must fit each other.
+    """Returns the automation with the requested schedule and trigger; adds errors if they do not fit.
 
     See docs/design/schedule.md#slot-rules, R12.
     """

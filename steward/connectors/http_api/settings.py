@@ -378,7 +378,7 @@ def own_app_of(form: JsonObject, private_hosts: Collection[str]) -> OwnApp:
         errors[_AUTHORIZE] = ["Give a complete https address."]
     properties = SIGN_IN_SCHEMA["properties"]
     if isinstance(properties, Mapping):
-        errors |= unknown_settings(form, properties, "This is no setting of a sign-in.")
+        errors |= unknown_settings(form, properties, "This is not a setting of a sign-in.")
     try:
         plain, sealed = _signing_in(form, private_hosts)
     except BadSettings as bad_settings:

@@ -52,7 +52,7 @@ class TaskSettings:
 
 
 def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
-    """Returns a task's settings; `fields` are the fields that have no parser for this type."""
+    """Returns a task's settings; of a type without its own reader it stores only `fields`."""
     settings = TaskSettings(task)
     for name, text in task.fields.items():
         if len(text) > _MAX_TEXT:

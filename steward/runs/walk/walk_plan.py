@@ -18,7 +18,7 @@ from steward.runs.writes.apply import MustWait
 
 
 async def walk_to_pause(walk: Walk) -> None:
-    """Takes steps until none can be taken, then requests approval or ends the run."""
+    """Executes steps until none can run, then requests approval or ends the run."""
     try:
         await _execute_steps_and_end(walk)
     except MustWait as wait:

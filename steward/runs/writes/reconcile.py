@@ -239,7 +239,7 @@ async def settle_finished(ctx: WriteContext, org: OrgId, run: RunId) -> None:
 
 
 async def _late_verdict(ctx: WriteContext, org: OrgId, ledger: OpenLedger, entry: WriteEntry) -> Verdict:
-    """Looks up a write of a finished run. One that stays unknown is never looked up again.
+    """Looks up a write of a finished run; one that stays unknown after 24 hours is never looked up again.
 
     A look-up later than 24 hours, as after an outage of the service, still counts if it is conclusive.
     """

@@ -175,12 +175,12 @@ def _refuse_errors(objects: Sequence[JsonObject], response_format: object) -> No
     """Raises ItemFailed if the objects of a response contain errors."""
     errors = objects[0].get("errors") if objects else None
     if errors and response_format == "json":
-        message = (
+        messages = (
             [js.text(entry.get("message")) for entry in errors if js.is_object(entry)]
             if js.is_list(errors)
             else []
         )
-        raise ItemFailed(f"The address answered with errors: {', '.join(message)[:400] or 'unnamed ones'}")
+        raise ItemFailed(f"The address answered with errors: {', '.join(messages)[:400] or 'unnamed ones'}")
 
 
 async def _run_queries(call: StepCall) -> NodeResult:

@@ -42,7 +42,7 @@ _UNCHANGED = {
     "metadataUi": "metadata",
     "imagesUi": "images",
     "dimensionsUi": "measures",
-    "jsonParameters": "what its JSON says",
+    "jsonParameters": "the fields in its JSON",
 }
 # The filters of customers, which have a setting of their own in n8n.
 _CUSTOMER_FILTERS = frozenset(("email", "order", "orderBy", "role"))
@@ -114,9 +114,9 @@ class StoreNode(StepType, ABC):
                     yield StepProblem("error", "parameter", message)
             if not fields:
                 yield StepProblem("error", "parameter", "It changes nothing. Name a field to change.")
-            for name, message in _UNCHANGED.items():
+            for name, label in _UNCHANGED.items():
                 if node.get(name):
-                    yield StepProblem("error", "parameter", f"It changes {message}, which is not supported.")
+                    yield StepProblem("error", "parameter", f"It changes {label}, which is not supported.")
         yield from self.read_problems(node)
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
