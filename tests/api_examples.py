@@ -28,7 +28,7 @@ HIDDEN = "<ACCESS_TOKEN>"
 Examples = dict[str, dict[str, Any]]
 
 
-async def recorded(whole: FurnishedService, owner: Caller) -> Examples:
+async def recorded(furnished: FurnishedService, owner: Caller) -> Examples:
     """By operation, the first example of the page that succeeded: `path`, `request` or null, and `answer`."""
     routes: Routes[Operation] = Routes(OPERATIONS)
     results: Examples = {}
@@ -39,7 +39,7 @@ async def recorded(whole: FurnishedService, owner: Caller) -> Examples:
             key = f"{method} {row.methods[method].path}"
             results.setdefault(key, _as_recorded(path, request, response))
 
-    reader = Reader(whole, await whole.service.token("member"))
+    reader = Reader(furnished, await furnished.service.token("member"))
     for example in examples(PAGE.read_text("utf-8")):
         response = await reader.follow(example)
         if response is not None and example.path == LOGIN and _is_json(example):
@@ -56,13 +56,13 @@ async def recorded(whole: FurnishedService, owner: Caller) -> Examples:
         [waiting] = (await owner.get(f"{PREFIX}/approvals")).data["approvals"]
         path = f"{PREFIX}/approvals/{waiting['id']}/{decision}"
         note("POST", path, body, (await owner.post(path, body)).body)
-        await whole.shop.drain()
+        await furnished.shop.drain()
         if decision == "approve":
             path, body = f"{PREFIX}/runs/{waiting['run_id']}/undo", {"idempotency_key": "undo-of-a-run"}
             note("POST", path, body, (await owner.post(path, body)).body)
         again = {"idempotency_key": f"after-{decision}"}
         await owner.post(f"{PREFIX}/{waiting['automation_id']}/runs", again)
-        await whole.shop.drain()
+        await furnished.shop.drain()
     return dict(sorted(results.items()))
 
 
@@ -76,9 +76,9 @@ def _is_json(sent: Example) -> bool:
 
 async def _record(folder: Path) -> Examples:
     url = await asyncio.to_thread(copy_migrated_sqlite, folder, folder / "steward.db")
-    whole, owner = await opened_as_shown(url, FakeClock(), folder / "world")
-    record = await recorded(whole, owner)
-    await whole.close()
+    furnished, owner = await opened_as_shown(url, FakeClock(), folder / "world")
+    record = await recorded(furnished, owner)
+    await furnished.close()
     return record
 
 

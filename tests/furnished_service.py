@@ -46,14 +46,14 @@ async def create_furnished(database_url: str) -> FurnishedRows:
     clock = FakeClock()
     with tempfile.TemporaryDirectory() as folder:
         shop = await open_shop(database_url, clock, Path(folder), STEWARD_MASTER_KEYS=MASTER_KEYS)
-        whole = await _furnish(shop, clock, None)
-        await whole.close()
+        furnished = await _furnish(shop, clock, None)
+        await furnished.close()
     assert clock.now() == START
-    service = whole.service
+    service = furnished.service
     return FurnishedRows(Cast(service.members, service.own, service.other), shop.owner)
 
 
-async def open_whole(
+async def open_furnished_service(
     database_url: str,
     clock: FakeClock,
     folder: Path,
@@ -90,10 +90,10 @@ async def _furnish(opened: Shop, clock: FakeClock, cast: Cast | None) -> Furnish
 
 
 @pytest.fixture
-async def whole(
+async def furnished(
     database_url: str, clock: FakeClock, tmp_path: Path, furnished_rows: FurnishedRows
 ) -> AsyncIterator[FurnishedService]:
     """The service beside the fake platforms, once on each engine."""
-    opened = await open_whole(database_url, clock, tmp_path, rows=furnished_rows)
+    opened = await open_furnished_service(database_url, clock, tmp_path, rows=furnished_rows)
     yield opened
     await opened.close()

@@ -15,7 +15,7 @@ from steward.api.http.statuses import STATUS
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from tests.documents import citations, documents, links, named_paths, problem
 from tests.fake_clock import FakeClock
-from tests.furnished_service import FurnishedService, open_whole
+from tests.furnished_service import FurnishedService, open_furnished_service
 from tests.people import ApiResponse, Caller
 from tests.service import LOGIN
 from tests.source import ROOT, name_of
@@ -74,9 +74,9 @@ def examples(text: str) -> Iterator[Example]:
 class Reader:
     """Follows the page: knows what the page's own ids and times stand for in this run."""
 
-    def __init__(self, whole: FurnishedService, token: Caller) -> None:
-        self._whole, self._token = whole, token
-        body = whole.service.login_body("member")
+    def __init__(self, furnished: FurnishedService, token: Caller) -> None:
+        self._whole, self._token = furnished, token
+        body = furnished.service.login_body("member")
         self._real = {"<CLIENT_ID>": body["client_id"], "<CLIENT_SECRET>": body["client_secret"]}
 
     async def follow(self, example: Example) -> ApiResponse | None:
@@ -144,21 +144,21 @@ async def opened_as_shown(
     database_url: str, clock: FakeClock, folder: Path
 ) -> tuple[FurnishedService, Caller]:
     """The whole service with the page's names of what is connected, and its owner."""
-    whole = await open_whole(database_url, clock, folder)
-    owner = await whole.service.web("owner")
+    furnished = await open_furnished_service(database_url, clock, folder)
+    owner = await furnished.service.web("owner")
     for number, name in _NAMES.items():
         renamed = await owner.patch(f"/app/connections/{number}", {"name": name})
         assert renamed.status == 200
-    return whole, owner
+    return furnished, owner
 
 
 async def test_the_examples_of_the_page_are_true(database_url: str, clock: FakeClock, tmp_path: Path) -> None:
     """Each request of the page, in its order and against the whole service, gets the answer shown."""
-    whole, _ = await opened_as_shown(database_url, clock, tmp_path)
-    reader = Reader(whole, await whole.service.token("member"))
+    furnished, _ = await opened_as_shown(database_url, clock, tmp_path)
+    reader = Reader(furnished, await furnished.service.token("member"))
     for example in examples(PAGE.read_text("utf-8")):
         await reader.follow(example)
-    await whole.close()
+    await furnished.close()
 
 
 def test_every_operation_of_the_api_has_an_example() -> None:

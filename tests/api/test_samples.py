@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from steward.model.run import Mode
-from tests.furnished_service import FurnishedService, whole
+from tests.furnished_service import FurnishedService, furnished
 from tests.people import Caller
 from tests.templates.full_store import BY_ID, INPUTS
 from tests.templates.stage import SHEET, TEAMS
 
-__all__ = ["whole"]  # a fixture
+__all__ = ["furnished"]  # a fixture
 
 SAMPLE = "/app/automations/sample"
 # These need a second store, an automation that began a sale, or a bucket.
@@ -21,35 +21,35 @@ ELSEWHERE = ("sync-stock-between-stores", "sale-end", "supplier-feed-import")
 
 
 @pytest.fixture
-async def member(whole: FurnishedService) -> Caller:
+async def member(furnished: FurnishedService) -> Caller:
     """Returns a member's web session."""
-    return await whole.service.web("member")
+    return await furnished.service.web("member")
 
 
-def hiding(whole: FurnishedService, **changes: Any) -> dict[str, Any]:
+def hiding(furnished: FurnishedService, **changes: Any) -> dict[str, Any]:
     """Returns the body of an automation that hides sold-out products."""
     return {
         "template_id": "hide-out-of-stock-products",
         "name": "Hide",
         "inputs": {"limit": 5000},
         "schedule": {"cadence": "manual"},
-        "integration_id": whole.number("woocommerce"),
+        "integration_id": furnished.number("woocommerce"),
         **changes,
     }
 
 
 async def test_it_shows_what_a_test_run_would_and_writes_nothing(
-    whole: FurnishedService, member: Caller
+    furnished: FurnishedService, member: Caller
 ) -> None:
     """Answers the same numbers as a test run with examples, and creates and writes nothing."""
-    writes = whole.shop.world.state.ledger.writes()
-    answer = await member.post(SAMPLE, hiding(whole))
+    writes = furnished.shop.world.state.ledger.writes()
+    answer = await member.post(SAMPLE, hiding(furnished))
     assert answer.status == 200, answer.body
-    assert whole.shop.world.state.ledger.writes() == writes
+    assert furnished.shop.world.state.ledger.writes() == writes
     assert (await member.get("/v1/automations")).data["automations"] == []
-    trial = await whole.shop.run_now(await whole.shop.hiding(limit=5000), Mode.TEST)
-    await whole.shop.until_settled(trial)
-    summary: Any = (await whole.shop.run(trial)).summary
+    trial = await furnished.shop.run_now(await furnished.shop.hiding(limit=5000), Mode.TEST)
+    await furnished.shop.until_settled(trial)
+    summary: Any = (await furnished.shop.run(trial)).summary
     assert answer.data["complete"]
     assert answer.data["changes"] == summary["counts"]["proposed"] > 0
     assert (answer.data["checked"], answer.data["matched"]) == (
@@ -60,41 +60,41 @@ async def test_it_shows_what_a_test_run_would_and_writes_nothing(
     assert 0 < len(answer.data["objects"]) <= 5
 
 
-async def test_a_large_shop_is_looked_at_in_part(whole: FurnishedService, member: Caller) -> None:
+async def test_a_large_shop_is_looked_at_in_part(furnished: FurnishedService, member: Caller) -> None:
     """Reads at most 500 objects of a large shop and marks the sample as incomplete."""
-    whole.shop.world.load_products(700)
-    data = (await member.post(SAMPLE, hiding(whole))).data
+    furnished.shop.world.load_products(700)
+    data = (await member.post(SAMPLE, hiding(furnished))).data
     assert (data["complete"], data["checked"]) == (False, 500)
     pages = [
         entry
-        for entry in whole.shop.world.state.ledger.entries(reads=True)
+        for entry in furnished.shop.world.state.ledger.entries(reads=True)
         if entry.request.path.endswith("/products")
     ]
     assert len(pages) <= 6
 
 
-async def test_wrong_inputs_stand_at_their_fields(whole: FurnishedService, member: Caller) -> None:
+async def test_wrong_inputs_stand_at_their_fields(furnished: FurnishedService, member: Caller) -> None:
     """Refuses invalid inputs under their fields, as a create does."""
-    body = hiding(whole, template_id="tag-products-by-rule", inputs={"tag": "sale", "when": "new"})
+    body = hiding(furnished, template_id="tag-products-by-rule", inputs={"tag": "sale", "when": "new"})
     refused = await member.post(SAMPLE, body)
     assert refused.status == 422
     assert any(path.startswith("inputs") for path in refused.errors)
 
 
 async def test_a_shop_that_refuses_or_fails_is_reported_in_plain_words(
-    whole: FurnishedService, member: Caller
+    furnished: FurnishedService, member: Caller
 ) -> None:
     """Answers `not_connected` when the shop refuses the keys."""
-    whole.shop.world.state.shop.keys.clear()
-    refused = await member.post(SAMPLE, hiding(whole))
+    furnished.shop.world.state.shop.keys.clear()
+    refused = await member.post(SAMPLE, hiding(furnished))
     assert (refused.status, refused.code) == (422, "not_connected")
 
 
 async def test_every_template_on_a_shop_is_sampled_without_a_write(
-    whole: FurnishedService, member: Caller
+    furnished: FurnishedService, member: Caller
 ) -> None:
     """Samples every template on a shop without a write; answers steps, or words on why there are none."""
-    numbers = {int(TEAMS): whole.number("teams"), int(SHEET): whole.number("spreadsheet")}
+    numbers = {int(TEAMS): furnished.number("teams"), int(SHEET): furnished.number("spreadsheet")}
 
     def with_own_connections(value: Any) -> Any:
         if isinstance(value, dict):
@@ -104,14 +104,14 @@ async def test_every_template_on_a_shop_is_sampled_without_a_write(
             }
         return value
 
-    writes = whole.shop.world.state.ledger.writes()
+    writes = furnished.shop.world.state.ledger.writes()
     sampled = 0
     for name, inputs in INPUTS.items():
         facts = BY_ID[name].facts
         if "woocommerce" not in facts.platforms or name in ELSEWHERE:
             continue
         answer = await member.post(
-            SAMPLE, hiding(whole, template_id=name, inputs=with_own_connections(inputs))
+            SAMPLE, hiding(furnished, template_id=name, inputs=with_own_connections(inputs))
         )
         assert answer.status == 200, (name, answer.body)
         data = answer.data
@@ -119,4 +119,4 @@ async def test_every_template_on_a_shop_is_sampled_without_a_write(
         assert (data["changes"] is not None) == facts.changes_store or data["message"], name
         sampled += 1
     assert sampled >= 12
-    assert whole.shop.world.state.ledger.writes() == writes
+    assert furnished.shop.world.state.ledger.writes() == writes

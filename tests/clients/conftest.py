@@ -6,10 +6,10 @@ from typing import Any
 from steward.api import openapi
 from steward.api.operations import OPERATIONS
 from steward.version import __version__
-from tests.furnished_service import whole
+from tests.furnished_service import furnished
 from tests.source import ROOT
 
-__all__ = ["whole"]  # a fixture
+__all__ = ["furnished"]  # a fixture
 
 PYTHON = ROOT / "clients/python"
 

@@ -36,14 +36,14 @@ needs_build = pytest.mark.skipif(
 )
 
 
-async def seen_by_node(whole: FurnishedService, port: int) -> Any:
+async def seen_by_node(furnished: FurnishedService, port: int) -> Any:
     """What the program saw; whenever it sleeps, time goes on and the worker works."""
-    body = whole.service.login_body("member")
+    body = furnished.service.login_body("member")
     settings = {
         "url": f"http://127.0.0.1:{port}",
         "lost": 5,
         "runs": RUNS,
-        "sheet": whole.number("spreadsheet"),
+        "sheet": furnished.number("spreadsheet"),
         "content": chain(tell_step()),
         "clientId": body["client_id"],
         "clientSecret": body["client_secret"],
@@ -63,17 +63,17 @@ async def seen_by_node(whole: FurnishedService, port: int) -> Any:
         if "seen" in message:
             await node.wait()
             return message["seen"]
-        whole.service.clock.tick(message["sleep"] / 1000)
-        await whole.shop.drain()
+        furnished.service.clock.tick(message["sleep"] / 1000)
+        await furnished.shop.drain()
         node.stdin.write(b"\n")
     raise AssertionError((await node.stderr.read()).decode())
 
 
 @needs_build
-async def test_the_client_keeps_its_rules(whole: FurnishedService) -> None:
+async def test_the_client_keeps_its_rules(furnished: FurnishedService) -> None:
     """One login for a hundred callers; while answers are lost no run twice; every operation is called."""
-    async with listening(whole.service, ConnectionLimits()) as port:
-        seen = await seen_by_node(whole, port)
+    async with listening(furnished.service, ConnectionLimits()) as port:
+        seen = await seen_by_node(furnished, port)
     assert seen["done"] == ["succeeded", [1, 2, 3]]
     assert seen["live"] == "waiting_approval"
     assert seen["pages"] == [1, 1]

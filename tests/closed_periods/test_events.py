@@ -11,9 +11,9 @@ import pytest
 
 from tests.closed_periods.edit_periods import PeriodEditor
 from tests.events.world import ListeningService, open_ears, order
-from tests.furnished_service import FurnishedService, whole
+from tests.furnished_service import FurnishedService, furnished
 
-__all__ = ["whole"]
+__all__ = ["furnished"]
 
 EVENTS = int(os.environ.get("CLOSED_EVENTS", "20"))
 WAITING = EVENTS * 2 // 5
@@ -22,9 +22,9 @@ HOURS = 72
 
 
 @pytest.fixture
-async def ears(whole: FurnishedService) -> ListeningService:
+async def ears(furnished: FurnishedService) -> ListeningService:
     """Provides the service beside the fake shop, whose webhooks lead to it."""
-    return await open_ears(whole)
+    return await open_ears(furnished)
 
 
 async def test_events_of_a_closed_period_run_after_it_up_to_the_limit(ears: ListeningService) -> None:

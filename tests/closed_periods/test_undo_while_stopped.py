@@ -14,10 +14,10 @@ from steward.database.runs import records as runs
 from steward.model.run import Run, RunStatus
 from tests.closed_periods.edit_periods import PeriodEditor
 from tests.events.world import ListeningService, open_ears
-from tests.furnished_service import FurnishedService, whole
+from tests.furnished_service import FurnishedService, furnished
 from tests.runs.undoing import tables, undo_now
 
-__all__ = ["whole"]
+__all__ = ["furnished"]
 
 EVENTS = int(os.environ.get("CLOSED_EVENTS", "3"))
 TEMPLATE: dict[str, Any] = {
@@ -27,9 +27,9 @@ TEMPLATE: dict[str, Any] = {
 
 
 @pytest.fixture
-async def ears(whole: FurnishedService) -> ListeningService:
+async def ears(furnished: FurnishedService) -> ListeningService:
     """Provides the service beside the fake shop, whose webhooks lead to it."""
-    return await open_ears(whole)
+    return await open_ears(furnished)
 
 
 async def _runs(ears: ListeningService) -> list[Run]:
@@ -71,7 +71,7 @@ async def test_a_run_is_put_back_while_changes_are_stopped(ears: ListeningServic
     assert (await shop.run(held)).held_name == freeze.period.name
     writes = len(shop.writes())
 
-    ears.token = await ears.whole.service.token("member")  # the first token has expired
+    ears.token = await ears.furnished.service.token("member")  # the first token has expired
     assert (await ears.act(automation, "pause")).status == 200
     await shop.cancel(held)
     undo_run = (await undo_now(shop, await shop.run(original))).run

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.events.world import ListeningService, open_ears
-from tests.furnished_service import FurnishedService, whole
+from tests.furnished_service import FurnishedService, furnished
 
-__all__ = ["whole"]
+__all__ = ["furnished"]
 
 
 @pytest.fixture
-async def ears(whole: FurnishedService) -> ListeningService:
+async def ears(furnished: FurnishedService) -> ListeningService:
     """Provides a service beside the fake shop, whose webhooks reach it."""
-    return await open_ears(whole)
+    return await open_ears(furnished)

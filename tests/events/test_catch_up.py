@@ -33,7 +33,7 @@ async def test_after_an_outage_what_was_lost_is_found_once(ears: ListeningServic
     lost = await sold(ears)
     await ears.shop.drain()
     assert len(await ears.runs(on_create)) == 1
-    ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.whole.service.app))
+    ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.furnished.service.app))
     await ears.later(minutes=15)
     for automation, topic in ((on_create, "orders/create"), (is_paid, "orders/paid")):
         assert await ears.events_of_runs(automation) == [(topic, delivered), (topic, lost)]
@@ -78,7 +78,7 @@ async def test_an_object_reported_as_new_is_not_new_again_when_it_changes(ears: 
     actual = [("orders/create", first), ("orders/create", lost)]
     assert await ears.events_of_runs(automation) == actual
     await ears.woo("PUT", f"/orders/{lost}", {"status": "cancelled"})
-    ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.whole.service.app))
+    ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.furnished.service.app))
     await ears.later(minutes=15)
     await ears.later(minutes=15)
     assert await ears.events_of_runs(automation) == actual

@@ -63,7 +63,7 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
     lagging = {name for name, _ in second}
     large = sum(name.startswith("large") for name in run_at_once | lagging)
     small = len(lagging) - sum(name.startswith("large") for name in lagging)
-    ears.token = await ears.whole.service.token("member")
+    ears.token = await ears.furnished.service.token("member")
     for automation in (first_automation, other):
         runs = await ears.runs(automation)
         assert Counter((run["status"], run["code"]) for run in runs) == {

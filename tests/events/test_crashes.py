@@ -13,18 +13,18 @@ from tests.furnished_service import FurnishedService
 
 
 @pytest.fixture
-async def mortal(whole: FurnishedService) -> AsyncIterator[ListeningService]:
+async def mortal(furnished: FurnishedService) -> AsyncIterator[ListeningService]:
     """Provides a listening service that can be killed."""
-    yield await open_ears(whole)
+    yield await open_ears(furnished)
     watch(None)
 
 
 async def again(ears: ListeningService) -> None:
     """Replaces the killed process; API calls then reach the new one."""
-    service, fresh = ears.whole.service, ears.shop.service
+    service, fresh = ears.furnished.service, ears.shop.service
     service.context = fresh.context
     service.restart()
-    await open_ears(ears.whole)
+    await open_ears(ears.furnished)
     ears.token = await service.token("member")
 
 
@@ -124,7 +124,7 @@ async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its
     [row] = await mortal.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
     await mortal.woo("PUT", f"/products/{row['id']}", {"manage_stock": True, "stock_quantity": 0})
     await mortal.shop.drain()
-    owner = await mortal.whole.service.web("owner")
+    owner = await mortal.furnished.service.web("owner")
     [run] = await mortal.runs(automation)
     approval = (await owner.get(f"/v1/automations/approvals/{run['approval_id']}")).data["approval"]
     decision = {"version": approval["version"], "change_hash": approval["change_hash"]}

@@ -18,7 +18,7 @@ from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.network import beside
 from tests.fakes.shopify.store import ShopifyFake
-from tests.furnished_service import open_whole
+from tests.furnished_service import open_furnished_service
 
 SEED = int(os.environ.get("TOLD_FROM", "1"))
 TOPICS = ("orders/create", "orders/updated", "orders/paid", "orders/fulfilled")
@@ -194,7 +194,7 @@ async def ears(
         default = world.transport
         world.transport = lambda: beside(default(), fake)  # type: ignore[method-assign]
 
-    opened = await open_whole(database_url, clock, tmp_path, around=around)
+    opened = await open_furnished_service(database_url, clock, tmp_path, around=around)
     await opened.shop.connect("shopify", fake.settings())
     yield await open_ears(opened)
     await opened.close()
@@ -205,7 +205,7 @@ async def test_deliveries_and_catch_up_report_each_topic_of_a_change_once(
     ears: ListeningService, fake: ShopifyFake, platform: str
 ) -> None:
     """Each object and topic starts a run, and no modification of it starts two."""
-    random, on = Random(SEED), {"integration_id": ears.whole.number(platform)}
+    random, on = Random(SEED), {"integration_id": ears.furnished.number(platform)}
     automations = {topic: await ears.automation(topic, **on) for topic in TOPICS}
     ears.shop.clock.tick(60)
     store: ChangingStore = WooCommerceShop(ears) if platform == "woocommerce" else ShopifyStore(fake, random)

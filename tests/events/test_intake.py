@@ -47,7 +47,7 @@ async def test_unsigned_deliveries_are_refused_and_not_stored(ears: ListeningSer
     unknown = await ears.post(ADDRESS + "A" * 32, b"webhook_id=1", **form)
     malformed = await ears.post(ADDRESS + "A" * 31, b"{}")
     assert (unknown.status, unknown.code, malformed.status) == (404, "not_found", 404)
-    nobody = ears.whole.service.nobody()
+    nobody = ears.furnished.service.nobody()
     assert (await nobody.call("GET", url.partition("8400")[2])).status == 405
     left_over = await ears.deliver("order.created", body, **{"x-wc-webhook-id": "4711"})
     other = await ears.deliver("order.created", body, **{"x-wc-webhook-topic": "order.updated"})
@@ -122,7 +122,7 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: ListeningService) -
         "query_string": b"",
         "client": ("203.0.113.9", 1),
     }
-    await ears.whole.service.app(scope, receive, send)
+    await ears.furnished.service.app(scope, receive, send)
     assert answers[0] == 413
     assert await count_events(ears) == 0
 

@@ -144,7 +144,7 @@ async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears
     """
     automation = await ears.automation("orders/create")
     before = ears.hook("order.created")
-    number = ears.whole.number("woocommerce")
+    number = ears.furnished.number("woocommerce")
     await ears.shop.set_connection_state("woocommerce", ConnectionState.NEEDS_RECONNECTING)
     trigger = await ears.trigger(automation)
     assert trigger["listening"] == "failed"
@@ -154,12 +154,12 @@ async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears
     [refused] = await ears.runs(automation)
     assert (refused["status"], refused["code"]) == ("refused", "not_connected")
     assert (await ears.trigger(automation))["events_dropped"] == 0
-    owner = await ears.whole.service.web("owner")
+    owner = await ears.furnished.service.web("owner")
     woo = ears.shop.world.described()["woocommerce"]
     settings = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
     response = await owner.post(f"/app/connections/{number}/reconnect", {"settings": settings})
     assert response.status == 200, response.body
-    done = await actions(ears.whole.service, ears.shop.owner.org)
+    done = await actions(ears.furnished.service, ears.shop.owner.org)
     assert [action for action, _, about in done if about == str(number)][-1] == "reconnected"
     assert (await ears.post(before["delivery_url"], b"{}")).status == 404
     await ears.shop.drain()
@@ -182,7 +182,7 @@ async def test_topics_the_shop_cannot_send_are_refused(ears: ListeningService) -
     """A topic of another platform gives 422 on `trigger.topics`. See docs/design/connectors.md#topics."""
     body = {
         "template_id": "tell-events",
-        "integration_id": ears.whole.number("woocommerce"),
+        "integration_id": ears.furnished.number("woocommerce"),
         "name": "n",
         "inputs": {},
         "schedule": {"cadence": "manual"},

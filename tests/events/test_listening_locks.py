@@ -21,7 +21,7 @@ from steward.model.refusals import Refusal
 from steward.worker import WorkerContext
 from tests.events.world import ListeningService, open_ears, order
 from tests.fake_clock import FakeClock
-from tests.furnished_service import open_whole
+from tests.furnished_service import open_furnished_service
 from tests.occurrences.interleaving import Session, StatementBarrier, SteppedEngine, stepped
 
 # 1 stops at every statement; the suite stops at every eighth.
@@ -52,12 +52,12 @@ class SideBySide:
     async def look(self, ctx: WorkerContext) -> None:
         """Checks the store's subscriptions as a process does."""
         await subscription_sync.check(
-            ctx.events(), self.ears.shop.owner.org, self.ears.whole.number("woocommerce")
+            ctx.events(), self.ears.shop.owner.org, self.ears.furnished.number("woocommerce")
         )
 
     async def disconnect(self, ctx: WorkerContext) -> None:
         """Disconnects the store as the request handler does."""
-        owner, number = self.ears.shop.owner, self.ears.whole.number("woocommerce")
+        owner, number = self.ears.shop.owner, self.ears.furnished.number("woocommerce")
 
         async def act(tx: Tx) -> None:
             rules = ctx.automation_rules
@@ -82,7 +82,7 @@ class SideBySide:
 
     async def hears(self, automation: Mapping[str, Any], statement: int) -> None:
         """Asserts that the automation listens in the end and that an event of the shop starts it."""
-        self.ears.token = await self.ears.whole.service.token("member")
+        self.ears.token = await self.ears.furnished.service.token("member")
         await self.ears.shop.drain()
         assert (await self.ears.trigger(automation))["listening"] == "yes", statement
         number = 1000 + self.ears.sent
@@ -93,7 +93,7 @@ class SideBySide:
 @pytest.fixture
 async def beside(postgresql_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[SideBySide]:
     """Provides the service on its own PostgreSQL database."""
-    opened = await open_whole(postgresql_url, clock, tmp_path)
+    opened = await open_furnished_service(postgresql_url, clock, tmp_path)
     watcher = await asyncpg.connect(postgresql_url)
     yield SideBySide(await open_ears(opened), watcher)
     await watcher.close()
@@ -132,13 +132,13 @@ async def test_a_disconnected_store_is_listened_to_again_once_it_is_reconnected(
     beside: SideBySide, held: str
 ) -> None:
     """Locks are taken in one order: schedules, listeners, connections; no deadlock occurs."""
-    ears, number = beside.ears, beside.ears.whole.number("woocommerce")
+    ears, number = beside.ears, beside.ears.furnished.number("woocommerce")
     automation = await ears.automation("orders/create")
     acts = {
         "resume": [beside.turn(automation, "resume"), beside.disconnect, beside.look],
         "disconnect": [beside.disconnect, beside.turn(automation, "pause"), beside.look],
     }[held]
-    owner = await ears.whole.service.web("owner")
+    owner = await ears.furnished.service.web("owner")
     woo = ears.shop.world.described()["woocommerce"]
     settings = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
     for statement in range(0, MAX_STATEMENTS, EVERY):

@@ -141,7 +141,7 @@ async def approved(ears: ListeningService, automation: dict[str, Any]) -> int:
     await ears.shop.drain()
     waiting = await ears.runs(automation, status="waiting_approval")
     for run in waiting:
-        owner = await ears.whole.service.web("owner")
+        owner = await ears.furnished.service.web("owner")
         response = await owner.get(f"/v1/automations/approvals/{run['approval_id']}")
         approval = response.data["approval"]
         decision = {"version": approval["version"], "change_hash": approval["change_hash"]}

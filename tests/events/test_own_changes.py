@@ -16,8 +16,8 @@ async def test_only_foreign_changes_start_an_automation_that_changed_many_object
     ears: ListeningService,
 ) -> None:
     """Echoes and others' changes arrive mixed within the minute in which echoes are recognized."""
-    ears.whole.service.restart(limit_person=10_000, limit_organization=10_000)
-    ears = await open_ears(ears.whole)
+    ears.furnished.service.restart(limit_person=10_000, limit_organization=10_000)
+    ears = await open_ears(ears.furnished)
     automation = await hiding(ears)
     rows = await ears.woo("GET", f"/products?per_page={PRODUCTS}&type=simple&stock_status=instock")
     paths = [f"/products/{row['id']}" for row in rows]

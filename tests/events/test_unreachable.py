@@ -24,7 +24,7 @@ async def begun(ears: ListeningService, fault: str, **how: Any) -> dict[str, Any
 
 async def the_run(ears: ListeningService, automation: dict[str, Any]) -> dict[str, Any]:
     """Returns the automation's only run."""
-    ears.token = await ears.whole.service.token("member")
+    ears.token = await ears.furnished.service.token("member")
     [run] = await ears.runs(automation)
     return run
 

@@ -3,13 +3,13 @@
 import pytest
 
 from tests.api.test_automations import desk
-from tests.furnished_service import FurnishedService, whole
+from tests.furnished_service import FurnishedService, furnished
 from tests.people import Caller
 
-__all__ = ["desk", "whole"]
+__all__ = ["desk", "furnished"]
 
 
 @pytest.fixture
-async def token(whole: FurnishedService) -> Caller:
+async def token(furnished: FurnishedService) -> Caller:
     """A member of the organization that has everything connected, by token."""
-    return await whole.service.token("member")
+    return await furnished.service.token("member")

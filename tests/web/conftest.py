@@ -69,7 +69,7 @@ def profiles(browser: Browser, web: WebSite) -> Profiles:
 
 
 @pytest.fixture
-async def looking(profiles: Profiles, web: WebSite) -> AsyncIterator[Look]:
+async def open_page(profiles: Profiles, web: WebSite) -> AsyncIterator[Look]:
     """Provides a function that opens a page as one of the users.
 
     At the end it asserts that the browser reported nothing. Profiles are emptied ones of earlier tests; those
@@ -78,7 +78,7 @@ async def looking(profiles: Profiles, web: WebSite) -> AsyncIterator[Look]:
     """
     opened: list[tuple[OpenPage, Size | None]] = []
 
-    async def open_page(
+    async def open_for_test(
         name: str | None, *, size: Size = "desk", fresh: bool = False, **options: Any
     ) -> OpenPage:
         if not fresh and options.keys() <= {"cookie"}:
@@ -87,7 +87,7 @@ async def looking(profiles: Profiles, web: WebSite) -> AsyncIterator[Look]:
             opened.append((await look(profiles.browser, web, name, size=size, **options), None))
         return opened[-1][0]
 
-    yield open_page
+    yield open_for_test
     for seen, size in opened:
         if size is None:
             await close(seen.context)

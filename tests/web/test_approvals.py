@@ -36,13 +36,13 @@ def _row(page: Page, words: str) -> Locator:
     return page.get_by_role("region", name="Changes").get_by_role("row").filter(has_text=words)
 
 
-async def test_excepted_changes_stay_and_exactly_the_rest_is_written(looking: Look, web: WebSite) -> None:
+async def test_excepted_changes_stay_and_exactly_the_rest_is_written(open_page: Look, web: WebSite) -> None:
     """Of forty changes three are excepted by mouse and keyboard, and the shop changes exactly the 37.
 
     See docs/design/web.md#approvals.
     """
     automation, run = await _waiting(web, "Leave out", 40)
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = await _opened(seen, run)
     approve = page.locator("[data-approve] button")
     await expect(approve).to_have_text("Approve 40 changes")
@@ -77,10 +77,10 @@ async def test_excepted_changes_stay_and_exactly_the_rest_is_written(looking: Lo
     await expect(_row(page, "Leave out 03").first).to_contain_text("Made")
 
 
-async def test_of_two_deciders_the_second_sees_what_the_first_decided(looking: Look, web: WebSite) -> None:
+async def test_of_two_deciders_the_second_sees_what_the_first_decided(open_page: Look, web: WebSite) -> None:
     """A stale approval approves nothing and is loaded again. See docs/design/web.md#approvals."""
     automation, run = await _waiting(web, "Two deciders", 2)
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = await _opened(seen, run)
     approve = page.locator("[data-approve] button")
     await expect(approve).to_have_text("Approve 2 changes")
@@ -96,13 +96,13 @@ async def test_of_two_deciders_the_second_sees_what_the_first_decided(looking: L
     assert not await hidden_products(web) & set(automation["ids"])
 
 
-async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -> None:
+async def test_rejecting_asks_and_changes_nothing(open_page: Look, web: WebSite) -> None:
     """Rejecting asks first; with every change excepted the button says that it rejects.
 
     See docs/design/web.md#approvals.
     """
     automation, run = await _waiting(web, "Reject", 2)
-    seen = await looking("approver", size="phone")
+    seen = await open_page("approver", size="phone")
     page = await _opened(seen, run)
     await expect(page.locator("[data-approve] button")).to_have_text("Approve 2 changes")
     await page.get_by_role("button", name="Leave out all 2").click()
@@ -127,7 +127,7 @@ _SCROLLERS = """() => [...document.querySelectorAll('main *')]
     .filter((one) => ['auto', 'scroll'].includes(getComputedStyle(one).overflowY)).length"""
 
 
-async def test_a_phone_shows_eight_changes_and_approves_within_reach(looking: Look, web: WebSite) -> None:
+async def test_a_phone_shows_eight_changes_and_approves_within_reach(open_page: Look, web: WebSite) -> None:
     """A phone shows eight changes, scrolls only the page and approves in three taps.
 
     See docs/design/web.md#approvals.
@@ -136,7 +136,7 @@ async def test_a_phone_shows_eight_changes_and_approves_within_reach(looking: Lo
     hostile = ["Tea\u200b with \u202e signs nobody sees " * 3, "A" * 120, "<img src=x onerror=alert(1)>"]
     automation = await hiding(web, name, [*hostile, *(f"Phone {number:02}" for number in range(20))])
     run = await web.run(automation["id"], "on-a-phone")
-    seen = await looking("approver", size="phone")
+    seen = await open_page("approver", size="phone")
     page = await _opened(seen, run)
     approve = page.locator("[data-approve] button")
     await expect(approve).to_have_text("Approve 23 changes")
@@ -161,14 +161,14 @@ async def test_a_phone_shows_eight_changes_and_approves_within_reach(looking: Lo
     assert len(await hidden_products(web) & set(automation["ids"])) == 22
 
 
-async def test_prices_are_summed_up_and_narrowed_by_their_plot(looking: Look, web: WebSite) -> None:
+async def test_prices_are_summed_up_and_narrowed_by_their_plot(open_page: Look, web: WebSite) -> None:
     """The plot states count, median and largest change; a column filters the table and can be excepted.
 
     See docs/design/web.md#approvals.
     """
     automation = await pricing(web, "Prices on desk")
     run = await web.run(automation["id"], "prices-on-desk")
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = await _opened(seen, run)
     await expect(page.get_by_text("6 down, 4 up, median −5 %, largest −20 %")).to_be_visible()
     await expect(page.get_by_role("button", name="Difference")).to_be_visible()
@@ -187,10 +187,10 @@ async def test_prices_are_summed_up_and_narrowed_by_their_plot(looking: Look, we
     assert await cut_off(seen) == []
 
 
-async def test_a_member_sees_everything_and_reads_whom_to_ask(looking: Look, web: WebSite) -> None:
+async def test_a_member_sees_everything_and_reads_whom_to_ask(open_page: Look, web: WebSite) -> None:
     """A member sees disabled buttons with the reason. See docs/design/web.md#rules-for-every-screen."""
     _, run = await _waiting(web, "Member looks")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = await _opened(seen, run)
     await expect(_row(page, "Member looks 00").first).to_contain_text("Visible")
     approve = page.locator("[data-approve] button")
@@ -214,7 +214,7 @@ def _ends(web: WebSite, approval: str, moment: datetime) -> None:
 
 
 async def test_an_approval_that_expires_while_open_shows_its_countdown_and_end(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """The last hour is counted down live; after it nothing can be decided.
 
@@ -222,7 +222,7 @@ async def test_an_approval_that_expires_while_open_shows_its_countdown_and_end(
     """
     automation, run = await _waiting(web, "Runs out")
     _ends(web, run["approval_id"], CLOCK.now() + timedelta(minutes=50))
-    seen = await looking("approver")
+    seen = await open_page("approver")
     await seen.page.clock.install()
     page = await _opened(seen, run)
     await expect(page.get_by_role("timer")).to_contain_text(re.compile(r"\d+ (min|s)\)"))
@@ -237,7 +237,7 @@ async def test_an_approval_that_expires_while_open_shows_its_countdown_and_end(
 
 
 async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """Several approvals are decided in one table; a refused one stays open and the others count.
 
@@ -246,7 +246,7 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     automation = await hiding(web, "Queue one", ["Queue one a", "Queue one b"])
     other = await hiding(web, "Queue two", ["Queue two a"])
     runs = [await web.run(record["id"], f"queue-{index}") for index, record in enumerate((automation, other))]
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = seen.page
     await seen.open(f"/approvals?automation={automation['id']}")
     row = page.get_by_role("table", name="Waiting").get_by_role("row").filter(has_text="Queue one")

@@ -39,7 +39,7 @@ async def _choose(page: Page, schedule: dict[str, Any]) -> None:
         await page.get_by_label("Time", exact=True).fill(schedule["run_at"])
 
 
-async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Look, web: WebSite) -> None:
+async def test_every_cadence_shows_the_services_words_and_next_runs(open_page: Look, web: WebSite) -> None:
     """Every cadence shows the service's text, three runs and their notes.
 
     See docs/design/web.md#tests and docs/design/web.md#schedule-editor.
@@ -59,7 +59,7 @@ async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Loo
         ({"cadence": "once", "run_at": "02:30", "date": f"{gap:%Y-%m-%d}"}, "this run starts at 03:30."),
         ({"cadence": "once", "run_at": "02:30", "date": f"{fold:%Y-%m-%d}"}, "it runs at the first."),
     ]
-    seen = await looking("member", zone="America/New_York")
+    seen = await open_page("member", zone="America/New_York")
     page = seen.page
     response: list[Response] = []
     page.on("response", lambda item: response.append(item) if item.url.endswith(PREVIEW) else None)
@@ -80,14 +80,14 @@ async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Loo
             await expect(runs).to_contain_text(note)
 
 
-async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: WebSite) -> None:
+async def test_refusals_of_a_schedule_stand_at_their_fields(open_page: Look, web: WebSite) -> None:
     """Errors appear at their fields, the last valid preview stays, and a new zone keeps the time.
 
     See docs/design/web.md#tests and docs/design/web.md#schedule-editor.
     """
     automation = await web.automation("To refuse", timezone="Europe/Berlin")
     past = (await time_of(web) - timedelta(days=3)).astimezone(ZoneInfo("Europe/Berlin"))
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/automations/{automation['id']}/schedule")
     await page.get_by_text("Every day at 06:00 (Europe/Berlin)").wait_for()
@@ -110,7 +110,7 @@ async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: 
     assert (now["timezone"], now["schedule"]["run_at"]) == ("Pacific/Kiritimati", "06:00")
 
 
-async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> None:
+async def test_two_people_change_one_automation(open_page: Look, web: WebSite) -> None:
     """The conflict dialog compares fields, and applying mine on top loses neither change.
 
     See docs/design/web.md#tests.
@@ -118,7 +118,7 @@ async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> 
     automation = await web.automation("Changed by two")
     path = f"/v1/automations/{automation['id']}"
     owner = await web.session_of("owner")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/automations/{automation['id']}/schedule")
     await page.get_by_label("Time", exact=True).fill("08:40")
@@ -147,13 +147,13 @@ async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> 
     await expect(history.get_by_role("listitem").first).to_contain_text("by The Owner")
 
 
-async def test_an_automation_goes_through_its_states(looking: Look, web: WebSite) -> None:
+async def test_an_automation_goes_through_its_states(open_page: Look, web: WebSite) -> None:
     """Pause with undo, archive after a question, restore, test run and rename all work.
 
     See docs/design/web.md#automation.
     """
     automation = await web.automation("Through its states", schedule={"cadence": "daily", "run_at": "06:00"})
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/automations/{automation['id']}")
     await page.get_by_role("button", name="Pause automation").click()
@@ -189,7 +189,7 @@ async def _after_two_empty_pages(route: Route) -> None:
     await route.fulfill(json=answer)
 
 
-async def test_the_list_is_searched_filtered_and_acted_on(looking: Look, web: WebSite) -> None:
+async def test_the_list_is_searched_filtered_and_acted_on(open_page: Look, web: WebSite) -> None:
     """The list filters by text, state and schedule, past empty pages; its row menu works by keyboard.
 
     See docs/design/web.md#automations-list.
@@ -198,7 +198,7 @@ async def test_the_list_is_searched_filtered_and_acted_on(looking: Look, web: We
     gone = await web.automation("Needle put away")
     owner = await web.session_of("owner")
     await owner.call("POST", f"/v1/automations/{gone['id']}/archive", {})
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open("/automations")
     await page.get_by_role("heading", name="Automations").focus()

@@ -35,7 +35,7 @@ from tests.web.site import WebSite
 WEEKLY = {"cadence": "weekly", "run_at": "09:30", "day_of_week": 3}
 
 
-async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebSite) -> None:
+async def test_a_run_is_dragged_to_another_day_and_back(open_page: Look, web: WebSite) -> None:
     """A drag asks, can be cancelled, moves only this run, and can be undone, in the automation's zone.
 
     See docs/design/web.md#tests.
@@ -43,7 +43,7 @@ async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebS
     automation = await web.automation("To drag", timezone="America/New_York", schedule=WEEKLY)
     row = (await ahead(web, automation["id"]))[0]
     day = local(row["run_at"], "Europe/Berlin").date()
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/calendar?view=month&date={day}&automation={automation['id']}")
     chip = page.locator(f"[data-run='{key_of(row)}']")
@@ -87,7 +87,7 @@ async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebS
     assert body_of(moves[1])["occurrence_version"] == 1
 
 
-async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, web: WebSite) -> None:
+async def test_this_and_later_runs_are_dragged_to_another_time(open_page: Look, web: WebSite) -> None:
     """The service gets the new rule as worded; the page says what the rule was, without undo.
 
     See docs/design/web.md#tests.
@@ -96,7 +96,7 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     automation = await web.automation("To shift", timezone="America/New_York", schedule=schedule)
     row = (await ahead(web, automation["id"]))[0]
     day = local(row["run_at"], "Europe/Berlin").date()
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/calendar?view=week&date={day}&automation={automation['id']}")
     chip = page.locator(f"[data-run='{key_of(row)}']")
@@ -127,7 +127,7 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     assert expected_start in runs
 
 
-async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look, web: WebSite) -> None:
+async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(open_page: Look, web: WebSite) -> None:
     """Arrows change days, M picks a run up, Enter asks as a drop does, and S skips.
 
     See docs/design/web.md#tests.
@@ -135,7 +135,7 @@ async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look,
     automation = await web.automation("By keys", schedule={"cadence": "daily", "run_at": "11:00"})
     rows = await ahead(web, automation["id"])
     day = local(rows[1]["run_at"], "Europe/Berlin").date()
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/calendar?view=week&date={day}&automation={automation['id']}")
     await page.locator("[data-run]").first.wait_for()
@@ -180,14 +180,14 @@ def test_the_grid_comes_on_demand_and_is_small(built: None) -> None:
     assert size <= 60 * 1024, size
 
 
-async def test_a_phone_opens_the_list_and_moves_by_the_dialog(looking: Look, web: WebSite) -> None:
+async def test_a_phone_opens_the_list_and_moves_by_the_dialog(open_page: Look, web: WebSite) -> None:
     """On a phone a run is skipped or moved from the list by a dialog.
 
     See docs/design/web.md#small-screens and docs/design/web.md#tests.
     """
     automation = await web.automation("On a phone", schedule={"cadence": "daily", "run_at": "10:00"})
     rows = await ahead(web, automation["id"])
-    seen = await looking("member", size="phone")
+    seen = await open_page("member", size="phone")
     page = seen.page
     await seen.open(f"/calendar?automation={automation['id']}")
     await expect(page.get_by_role("button", name="List")).to_have_attribute("aria-pressed", "true")
@@ -212,13 +212,13 @@ PLACES = (("Australia/Sydney", "02:30"), ("Europe/London", "01:30"))
 
 @pytest.mark.parametrize("viewer", VIEWERS)
 async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
-    looking: Look, web: WebSite, viewer: str
+    open_page: Look, web: WebSite, viewer: str
 ) -> None:
     """Times of a Sydney automation match Python's in weeks in which clocks change.
 
     See docs/design/web.md#tests.
     """
-    seen = await looking("member", zone=viewer)
+    seen = await open_page("member", zone=viewer)
     now = await time_of(web)
     for gap in (True, False):
         location, timestamp, day = next(
@@ -252,7 +252,7 @@ async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
         await expect(chips.first).to_have_attribute("aria-label", re.compile(f"in {city}"))
 
 
-async def test_a_run_is_skipped_and_unskipped_but_not_far_ahead(looking: Look, web: WebSite) -> None:
+async def test_a_run_is_skipped_and_unskipped_but_not_far_ahead(open_page: Look, web: WebSite) -> None:
     """A run is skipped and restored from the list; a projected run says why it cannot be.
 
     See docs/design/web.md#tests.
@@ -261,7 +261,7 @@ async def test_a_run_is_skipped_and_unskipped_but_not_far_ahead(looking: Look, w
     near = (await ahead(web, automation["id"]))[0]
     rows = await coming(web, automation["id"], to=(await time_of(web) + timedelta(days=40)).isoformat())
     far = next(row for row in rows if row["projected"])
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/calendar?view=list&automation={automation['id']}")
     line = page.locator("[data-row]").filter(has=page.locator(f"[data-run='{key_of(near)}']"))
@@ -279,7 +279,7 @@ async def test_a_run_is_skipped_and_unskipped_but_not_far_ahead(looking: Look, w
     await expect(skip).to_have_attribute("title", "Can be skipped once it is closer (about 14 days)")
 
 
-async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, web: WebSite) -> None:
+async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(open_page: Look, web: WebSite) -> None:
     """Moving a run that was queued meanwhile shows the message and the current record.
 
     See docs/design/web.md#tests and docs/design/web.md#rules-for-every-screen.
@@ -297,7 +297,7 @@ async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, 
         )
 
     await eventually(queued)
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     # The page read the run while it was still to come: its clock and its first answer are of then.
     await page.clock.set_fixed_time(datetime.fromisoformat(read[0]["run_at"]) - timedelta(minutes=2))
@@ -320,14 +320,14 @@ async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, 
     await expect(line).to_contain_text("Waiting for approval")
 
 
-async def test_a_move_of_somebody_else_is_asked_about(looking: Look, web: WebSite) -> None:
+async def test_a_move_of_somebody_else_is_asked_about(open_page: Look, web: WebSite) -> None:
     """After a move by another person the dialog shows both times and can apply mine on top.
 
     See docs/design/web.md#rules-for-every-screen.
     """
     automation = await web.automation("Moved by two", schedule={"cadence": "daily", "run_at": "13:00"})
     row = (await ahead(web, automation["id"]))[1]
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/calendar?view=list&automation={automation['id']}&run={key_of(row)}")
     dialog = page.get_by_role("dialog", name="Moved by two")

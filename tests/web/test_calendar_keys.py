@@ -14,13 +14,13 @@ from tests.web.conftest import Look
 from tests.web.site import WebSite
 
 
-async def test_arrows_walk_the_month_and_carry_a_run_to_another_day(looking: Look, web: WebSite) -> None:
+async def test_arrows_walk_the_month_and_carry_a_run_to_another_day(open_page: Look, web: WebSite) -> None:
     """Arrows move by days and weeks into the next month; a carried run asks as a dropped one does."""
     schedule = {"cadence": "weekly", "run_at": "10:00", "day_of_week": 3}
     automation = await web.automation("Carried", schedule=schedule)
     row = (await ahead(web, automation["id"]))[0]
     day = local(row["run_at"], "Europe/Berlin").date()
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/calendar?view=month&date={day}&automation={automation['id']}")
     chip = page.locator(f"[data-run='{key_of(row)}']")
@@ -58,12 +58,12 @@ async def test_arrows_walk_the_month_and_carry_a_run_to_another_day(looking: Loo
     await expect(chip).to_have_attribute("data-day", str(day + timedelta(days=1)))
 
 
-async def test_a_month_opens_with_the_chosen_day_in_sight(looking: Look, web: WebSite) -> None:
+async def test_a_month_opens_with_the_chosen_day_in_sight(open_page: Look, web: WebSite) -> None:
     """In a low window the chosen day of the last week is visible at once and after runs are drawn."""
     await web.automation("Each hour of a month", schedule={"cadence": "hourly"})
     now = local((await time_of(web)).isoformat(), "Europe/Berlin").date()
     day = (now.replace(day=28) + timedelta(days=7)).replace(day=28)
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await page.set_viewport_size({"width": 1280, "height": 480})
     await seen.open(f"/calendar?view=month&date={day}")
@@ -73,7 +73,7 @@ async def test_a_month_opens_with_the_chosen_day_in_sight(looking: Look, web: We
 
 @pytest.mark.parametrize("view", ["month", "week"])
 async def test_a_reloaded_calendar_keeps_chips_focus_and_scroll(
-    looking: Look, web: WebSite, view: str
+    open_page: Look, web: WebSite, view: str
 ) -> None:
     """Reloading keeps unchanged chips; if a run moved, its new chip has the focus."""
     automations = [
@@ -84,7 +84,7 @@ async def test_a_reloaded_calendar_keeps_chips_focus_and_scroll(
     day = local(row["run_at"], "Europe/Berlin").date()
     rows = await ahead(web, automations[1]["id"])
     beside = next(each_row for each_row in rows if local(each_row["run_at"], "Europe/Berlin").date() == day)
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await page.clock.install(time=await time_of(web))
     await seen.open(f"/calendar?view={view}&date={day}")
@@ -112,9 +112,9 @@ async def test_a_reloaded_calendar_keeps_chips_focus_and_scroll(
 _SCROLLED = "() => [scrollY, document.querySelector('.ec-main').scrollTop]"
 
 
-async def test_a_week_opens_at_the_present_of_the_viewers_zone(looking: Look, web: WebSite) -> None:
+async def test_a_week_opens_at_the_present_of_the_viewers_zone(open_page: Look, web: WebSite) -> None:
     """The week opens at the present hour of the viewer's zone, with its line."""
-    seen = await looking("member", zone="UTC")
+    seen = await open_page("member", zone="UTC")
     page = seen.page
     present = (await time_of(web)).replace(hour=20, minute=0, second=0, microsecond=0)
     await page.add_init_script("localStorage.setItem('steward', JSON.stringify({ zone: 'Asia/Tokyo' }))")

@@ -23,7 +23,7 @@ _WHOLE = """() => {
 
 
 async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_list(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """A run by hand links to itself, many runs a day form one strip, and each automation has a colour."""
     by_hand = await web.automation("Started by me", schedule={"cadence": "daily", "run_at": "04:00"})
@@ -32,7 +32,7 @@ async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_li
     zone = await zone_in_daytime(web)
     today = local((await time_of(web)).isoformat(), zone).date()
     monday = today - timedelta(days=today.weekday() - 7)
-    seen = await looking("member", zone=zone)
+    seen = await open_page("member", zone=zone)
     page = seen.page
     chip = page.get_by_role("link", name=re.compile("Started by me, Waiting for approval, by hand"))
     strip = page.get_by_role("link", name=re.compile("^Each hour, 2[345] runs, all coming, on this day"))
@@ -68,14 +68,14 @@ async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_li
     await expect(page.locator("[data-run]")).to_have_attribute("href", f"/runs/{run['id']}")
 
 
-async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSite) -> None:
+async def test_on_a_phone_month_and_week_open_at_today(open_page: Look, web: WebSite) -> None:
     """A phone shows dots a day, the chosen day's runs and three days a week; nothing is cut off."""
     automation = await web.automation("On the phone", schedule={"cadence": "daily", "run_at": "23:55"})
     await web.automation("Hourly too", schedule={"cadence": "hourly"})
     await web.run(automation["id"], "on-the-phone")
     zone = await zone_in_daytime(web)
     today = local((await time_of(web)).isoformat(), zone).date()
-    seen = await looking("member", size="phone", zone=zone)
+    seen = await open_page("member", size="phone", zone=zone)
     page = seen.page
     await seen.open("/calendar?view=month")
     pressed = page.get_by_role("button", pressed=True).and_(page.locator("button[data-day]"))
@@ -120,14 +120,14 @@ async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSi
     await expect(pressed).to_have_attribute("data-day", str(thursday))
 
 
-async def test_a_week_follows_the_width_of_the_window(looking: Look, web: WebSite) -> None:
+async def test_a_week_follows_the_width_of_the_window(open_page: Look, web: WebSite) -> None:
     """Seven days on a desk, three on a phone, and seven again. See docs/design/web.md#small-screens.
 
     A run just before midnight is as tall as any other, within its day.
     """
     late = {"schedule": {"cadence": "daily", "run_at": "23:50"}, "timezone": "Europe/Berlin"}
     automation = await web.automation("Turned", **late)
-    seen = await looking("member")
+    seen = await open_page("member")
     await seen.open(f"/calendar?view=week&automation={automation['id']}")
     await seen.page.wait_for_function(_WHOLE)
     days = seen.page.locator(".ec-col-head").filter(has_text=re.compile("^(Mon|Tue|Wed|Thu|Fri|Sat|Sun) "))

@@ -13,7 +13,7 @@ from tests.web.workflows import IMPORTS
 
 
 async def test_the_import_of_the_name_is_proposed_and_another_is_chosen_later(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """Set-up proposes the import of that name; the Steps tab shows the choice and saves another."""
     member = await web.session_of("member")
@@ -25,7 +25,7 @@ async def test_the_import_of_the_name_is_proposed_and_another_is_chosen_later(
     first = await keep(passed_to(code("Back", "return [{json: {a: 1}}]")), "Enrich orders")
     other = await keep(passed_to(code("Back", "return [{json: {b: 2}}]")), "Enrich more")
     caller = await keep(chain(call_by_id(workflow_name="Enrich orders"), name="Caller"), "Caller of one")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/imports/{caller}")
     await page.get_by_role("button", name="Run as automation").click()

@@ -35,11 +35,11 @@ async def nothing_closed(web: WebSite) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
-async def test_a_time_is_closed_and_a_run_let_through(looking: Look, web: WebSite, size: Size) -> None:
+async def test_a_time_is_closed_and_a_run_let_through(open_page: Look, web: WebSite, size: Size) -> None:
     """The form lists the runs a period leaves out, the calendar names it, and one run is let through."""
     owner = await web.session_of("owner")
     await web.automation("Every morning", schedule=DAILY)
-    seen = await looking("owner", size=size)
+    seen = await open_page("owner", size=size)
     page = seen.page
     await seen.open("/organization/closed-times")
     await expect(page.get_by_text("Open now.")).to_be_visible()
@@ -112,13 +112,13 @@ async def _a_run_is_moved_out(seen: OpenPage, owner: UserSession) -> None:
     await expect(page.get_by_text("Every morning moved to").first).to_be_visible()
 
 
-async def test_the_form_shows_every_fault_that_the_service_names(looking: Look, web: WebSite) -> None:
+async def test_the_form_shows_every_fault_that_the_service_names(open_page: Look, web: WebSite) -> None:
     """Also of what it has no field for; what is left out is no longer said then."""
     owner = await web.session_of("owner")
     always = {"kind": "yearly", "first": "02-29", "last": "03-01"}
     body = {"name": "Leap day", "scope": {"kind": "organization"}, "stops": "runs", "when": always}
     await owner.call("POST", "/app/closed-periods", {**body, "timezone": "UTC"})
-    seen = await looking("owner", size="phone")
+    seen = await open_page("owner", size="phone")
     page = seen.page
 
     async def with_a_lost_zone(route: Route) -> None:
@@ -157,9 +157,9 @@ async def test_the_form_shows_every_fault_that_the_service_names(looking: Look, 
 
 
 @pytest.mark.parametrize("size", ["phone"])
-async def test_public_holidays_are_ticked_and_closed(looking: Look, size: Size) -> None:
+async def test_public_holidays_are_ticked_and_closed(open_page: Look, size: Size) -> None:
     """Holidays of a country, region and year are closed; days that are closed already are disabled."""
-    seen = await looking("owner", size=size)
+    seen = await open_page("owner", size=size)
     page = seen.page
     await seen.open("/organization/closed-times")
     await page.get_by_role("button", name="Choose holidays").click()
@@ -177,9 +177,9 @@ async def test_public_holidays_are_ticked_and_closed(looking: Look, size: Size) 
     await expect(page.get_by_text(f"6 January {year} (UTC)")).to_be_visible()
 
 
-async def test_all_changes_are_stopped_in_two_clicks_and_continue(looking: Look) -> None:
+async def test_all_changes_are_stopped_in_two_clicks_and_continue(open_page: Look) -> None:
     """A member stops all changes, everybody sees it, and an approver resumes them."""
-    member = await looking("member")
+    member = await open_page("member")
     await member.open("/runs")
     await member.page.evaluate(_COUNT_CLICKS)
     await member.page.get_by_role("button", name="Stop all changes").click()
@@ -190,15 +190,15 @@ async def test_all_changes_are_stopped_in_two_clicks_and_continue(looking: Look)
     assert await member.page.evaluate("window.clicks") == 2
     await expect(member.page.get_by_role("button", name="Stop all changes")).to_have_count(0)
     assert await member.audit() == []
-    approver = await looking("approver", size="phone")
+    approver = await open_page("approver", size="phone")
     await approver.open("/")
     await approver.page.get_by_role("button", name="Resume changes").click()
     await expect(approver.page.get_by_role("region", name="Changes are stopped")).to_have_count(0)
 
 
-async def test_christmas_is_closed_in_five_clicks(looking: Look) -> None:
+async def test_christmas_is_closed_in_five_clicks(open_page: Look) -> None:
     """From any screen, with a typed name: the dates of Christmas are those that the form offers."""
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await seen.open("/runs")
     await page.evaluate(_COUNT_CLICKS)

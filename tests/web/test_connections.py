@@ -49,7 +49,7 @@ async def _connected(page: Page, name: str) -> None:
     await expect(page.get_by_role("heading", name=f"{name} is connected")).to_be_visible()
 
 
-async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: WebSite) -> None:
+async def test_accounts_are_connected_used_and_disconnected(open_page: Look, web: WebSite) -> None:
     """Teams and a bucket are connected by form; disconnecting names what uses them first.
 
     See docs/design/web.md#connections.
@@ -57,7 +57,7 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
     facts = web.site.sandbox.facts
     secret = facts["teams"]["webhook_url"]
     owner = await web.session_of("owner")
-    seen = await looking("owner")
+    seen = await open_page("owner")
     response = ReceivedTexts(seen.page)
     page = await _kind(seen, "Microsoft Teams", "Ops channel")
     await page.get_by_label("Address of the workflow", exact=True).fill("https://other.example/workflow")
@@ -105,7 +105,7 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
 
 
 async def test_a_bucket_takes_the_right_key_alone_and_the_same_bucket_again(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """A refused key is reported and not saved; a bucket is reconnected after its keys were erased.
 
@@ -113,7 +113,7 @@ async def test_a_bucket_takes_the_right_key_alone_and_the_same_bucket_again(
     """
     bucket = web.site.sandbox.facts["cloud_s3"]
     owner = await web.session_of("owner")
-    seen = await looking("owner")
+    seen = await open_page("owner")
     response = ReceivedTexts(seen.page)
     page = await _kind(seen, "S3", "Supplier files")
     await _fill_bucket(page, {**bucket, "secret_access_key": "wrong"})
@@ -150,12 +150,12 @@ async def _fill_bucket(page: Page, settings: dict[str, str]) -> None:
         await page.get_by_label(label, exact=True).fill(settings[field])
 
 
-async def test_a_store_is_looked_at_by_its_owner_and_read_by_members(looking: Look, web: WebSite) -> None:
+async def test_a_store_is_looked_at_by_its_owner_and_read_by_members(open_page: Look, web: WebSite) -> None:
     """ "Check now" reports its result to the owner; others see whom to ask.
 
     See docs/design/web.md#connections.
     """
-    seen = await looking("owner")
+    seen = await open_page("owner")
     await seen.open(f"/connections/{web.site.store}")
     await seen.page.get_by_role("button", name="Check now").click()
     await expect(seen.page.get_by_text("Checked ")).to_be_visible()
@@ -164,7 +164,7 @@ async def test_a_store_is_looked_at_by_its_owner_and_read_by_members(looking: Lo
         "It is connected. To give it other keys, disconnect it first."
     )
 
-    member = await looking("member")
+    member = await open_page("member")
     await member.open(f"/connections/{web.site.store}")
     button = member.page.get_by_role("button", name="Disconnect")
     await expect(button).to_have_attribute("aria-disabled", "true")
@@ -173,13 +173,13 @@ async def test_a_store_is_looked_at_by_its_owner_and_read_by_members(looking: Lo
     await expect(member.page.get_by_text("Only owners can do this. Ask The Owner.")).to_be_visible()
 
 
-async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSite) -> None:
+async def test_spreadsheets_by_key_file_and_by_sign_in(open_page: Look, web: WebSite) -> None:
     """The page names the key file's account; a sign-in returns connected or says why not.
 
     See docs/design/web.md#connections.
     """
     sheets = web.site.sandbox.facts["spreadsheet"]
-    seen = await looking("keeper")
+    seen = await open_page("keeper")
     response = ReceivedTexts(seen.page)
     page = await _kind(seen, "Google Sheets", "The log")
     key = json.dumps(sheets["service_account"]).encode()
@@ -202,12 +202,12 @@ async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSi
     await expect(page.get_by_role("alert").filter(has_text="begin it again")).to_be_visible()
 
 
-async def test_two_kinds_of_keys_are_asked_for_one_at_a_time(looking: Look) -> None:
+async def test_two_kinds_of_keys_are_asked_for_one_at_a_time(open_page: Look) -> None:
     """Keys of one kind hide the other's fields, and errors appear before anything is sent.
 
     See docs/design/web.md#inputs-form.
     """
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = await _kind(seen, "Shopify", "A store")
     await expect(page.get_by_label("Client ID of the app")).to_be_visible()
     await page.get_by_label("A fixed access token of an older app").check()

@@ -15,13 +15,13 @@ from tests.web.site import WebSite
 NO_SUCH = "0" * 20 + "999999"
 
 
-async def test_a_mended_failure_goes_and_one_under_check_is_named(looking: Look, web: WebSite) -> None:
+async def test_a_mended_failure_goes_and_one_under_check_is_named(open_page: Look, web: WebSite) -> None:
     """One row an automation, and no "Every connection works" beside a refused key."""
     automation = await hiding(web, "Refused key", ["Refused a"], schedule={"cadence": "hourly"})
     await web.site.fault(method="GET", path="/wp-json/**", kind="status", status=401, count=1, body={})
     failed = await web.run(automation["id"], "refused-key")
     assert failed["status"] == "failed", failed
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
 
     async def still_checking(route: Route) -> None:
@@ -65,7 +65,7 @@ async def test_a_mended_failure_goes_and_one_under_check_is_named(looking: Look,
         await expect(row).to_have_count(0)
 
 
-async def test_decided_approvals_stand_below_and_name_who_decided(looking: Look, web: WebSite) -> None:
+async def test_decided_approvals_stand_below_and_name_who_decided(open_page: Look, web: WebSite) -> None:
     """Decided approvals are listed below the waiting ones, with the person who decided."""
     automation = await hiding(web, "Waits above", ["Above a"])
     await web.run(automation["id"], "waits-above")
@@ -75,7 +75,7 @@ async def test_decided_approvals_stand_below_and_name_who_decided(looking: Look,
     path = f"/v1/automations/approvals/{run['approval_id']}"
     version = (await approver.call("GET", path))["approval"]["version"]
     await approver.call("POST", f"{path}/reject", {"version": version})
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open("/approvals?decided=1")
     waiting = page.get_by_role("table", name="Waiting")
@@ -109,13 +109,13 @@ def _missing_record(address: str) -> str:
     return re.sub(r":(\w+)", lambda part: _NOT_THERE[part[1]], address)
 
 
-async def test_a_record_that_is_not_there_is_no_dead_end(looking: Look) -> None:
+async def test_a_record_that_is_not_there_is_no_dead_end(open_page: Look) -> None:
     """The page of a missing record links to its list, at every address that names a record."""
     addresses: dict[str, str] = json.loads((ROOT / "web/src/pages.json").read_text("utf-8"))
     # The address of an e-mail's link to unsubscribe holds a token, and there is no list of those.
     records = {page: path for page, path in addresses.items() if ":" in path and page != "unsubscribe"}
     assert set(records) == set(_RECORDS)
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     for screen, name in _RECORDS.items():
         await seen.open(_missing_record(records[screen]))
@@ -140,11 +140,11 @@ _WRAPPED = """() => [...document.querySelectorAll('main td')].flatMap((cell) => 
 })"""
 
 
-async def test_short_words_of_a_table_stay_on_one_line(looking: Look, web: WebSite) -> None:
+async def test_short_words_of_a_table_stay_on_one_line(open_page: Look, web: WebSite) -> None:
     """Durations and store names do not wrap."""
     automation = await web.automation("Wraps nothing", **await in_minutes(web))
     await web.run(automation["id"], "wraps-nothing", mode="test")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     for path, table, words in (
         ("/", "Next runs", "The shop"),
@@ -160,9 +160,9 @@ async def test_short_words_of_a_table_stay_on_one_line(looking: Look, web: WebSi
             assert await page.evaluate(_WRAPPED) == [], (path, width)
 
 
-async def test_a_phones_bar_shows_the_organization_and_its_menu_the_rest(looking: Look) -> None:
+async def test_a_phones_bar_shows_the_organization_and_its_menu_the_rest(open_page: Look) -> None:
     """The organization's name is not cut off; help, zone and the stop are in the menu."""
-    seen = await looking("owner", size="phone")
+    seen = await open_page("owner", size="phone")
     page = seen.page
     await seen.open("/")
     await expect(page.get_by_role("button", name="Notices")).to_be_visible()

@@ -10,10 +10,10 @@ from tests.web.shops import create_sold_out_products
 from tests.web.site import WebSite
 
 
-async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -> None:
+async def test_lists_name_and_space_what_they_say(open_page: Look, web: WebSite) -> None:
     """The run dialog, the notes' region, bulk selection and a copied automation are labelled."""
     automation = await web.automation("To detail", **await in_minutes(web))
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await seen.open("/automations")
     row = page.get_by_role("row").filter(has_text="To detail")
@@ -38,7 +38,7 @@ async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -
     ]
 
 
-async def test_a_failure_that_other_inputs_mend_leads_to_them(looking: Look, web: WebSite) -> None:
+async def test_a_failure_that_other_inputs_mend_leads_to_them(open_page: Look, web: WebSite) -> None:
     """A run over its limit has a main button that opens the automation's inputs.
 
     See docs/design/web.md#run.
@@ -48,7 +48,7 @@ async def test_a_failure_that_other_inputs_mend_leads_to_them(looking: Look, web
     automation = await web.automation("Over its limit", inputs=inputs, schedule={"cadence": "manual"})
     run = await web.run(automation["id"], "over")
     assert run["code"] == "too_many_changes"
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await seen.open(f"/runs/{run['id']}")
     failure = page.get_by_role("region", name="Why it failed")
@@ -56,10 +56,10 @@ async def test_a_failure_that_other_inputs_mend_leads_to_them(looking: Look, web
     await expect(page).to_have_url(f"{seen.origin}/automations/{automation['id']}/inputs")
 
 
-async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, web: WebSite) -> None:
+async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(open_page: Look, web: WebSite) -> None:
     """An unchanged time is no move, and table cells show all their text at three widths."""
     await web.automation("To stay where it is", schedule={"cadence": "daily", "run_at": "03:00"})
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await seen.open("/calendar?view=list")
     await page.locator("[data-run]").filter(has_text="To stay where it is").last.click()
@@ -84,10 +84,10 @@ async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, 
 
 @pytest.mark.parametrize("way", HANDS)
 async def test_one_button_starts_an_import_and_a_network_that_returns_mends_a_screen(
-    looking: Look, way: type[Hand]
+    open_page: Look, way: type[Hand]
 ) -> None:
     """An organization without imports has one button; a screen loads once the network is back."""
-    seen = await looking("keeper", size=way.size, fresh=True)
+    seen = await open_page("keeper", size=way.size, fresh=True)
     page = seen.page
     await seen.open("/imports")
     await expect(page.get_by_role("button", name="Import a workflow")).to_have_count(1)
@@ -99,9 +99,9 @@ async def test_one_button_starts_an_import_and_a_network_that_returns_mends_a_sc
     seen.reports.clear()  # the browser reports what it could not fetch
 
 
-async def test_a_wrong_password_is_heard_as_it_is_shown(looking: Look) -> None:
+async def test_a_wrong_password_is_heard_as_it_is_shown(open_page: Look) -> None:
     """The live region and the form give the same message."""
-    seen = await looking(None)
+    seen = await open_page(None)
     page = seen.page
     await seen.open("/sign-in")
     await page.get_by_label("E-mail").fill("unknown@shop.example")
@@ -113,11 +113,11 @@ async def test_a_wrong_password_is_heard_as_it_is_shown(looking: Look) -> None:
         await expect(page.locator("[aria-live=assertive]")).to_have_text(words)
 
 
-async def test_a_strip_on_a_phone_begins_where_its_line_does(looking: Look, web: WebSite) -> None:
+async def test_a_strip_on_a_phone_begins_where_its_line_does(open_page: Look, web: WebSite) -> None:
     """A strip of runs starts at its first run."""
     automation = await web.automation("Ran once")
     await web.run(automation["id"], "ran-once")
-    seen = await looking("member", size="phone")
+    seen = await open_page("member", size="phone")
     await seen.open("/automations")
     row = seen.page.get_by_role("row").filter(has_text="Ran once")
     remaining = "(one) => one.getBoundingClientRect().left"

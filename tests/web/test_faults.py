@@ -106,10 +106,10 @@ LISTS = {
 }
 
 
-async def test_screens_that_failed_fill_once_the_service_is_back(looking: Look, web: WebSite) -> None:
+async def test_screens_that_failed_fill_once_the_service_is_back(open_page: Look, web: WebSite) -> None:
     """Each screen says that the service cannot be reached, and loads when it is back, without a click."""
     screens = await _screens(web)
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = seen.page
     for path, words in screens.items():
         await page.route(CALLS, _refuse)
@@ -124,14 +124,14 @@ async def test_screens_that_failed_fill_once_the_service_is_back(looking: Look, 
 
 
 async def test_screens_continue_after_a_sign_in_and_after_too_many_requests(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """Screens ask to sign in again (401), then say how long they wait (429), and load by themselves.
 
     These are the screens of records, and the overview, runs and approvals; in the long run all lists.
     """
     screens = await _screens(web) | dict(islice(LISTS.items(), None if LONG else 3))
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = seen.page
     await page.clock.install()
     await seen.open("/account")
@@ -160,11 +160,11 @@ async def test_screens_continue_after_a_sign_in_and_after_too_many_requests(
         await expect(slow).to_have_count(0)
 
 
-async def test_try_again_gives_up_a_call_that_is_not_answered(looking: Look, web: WebSite) -> None:
+async def test_try_again_gives_up_a_call_that_is_not_answered(open_page: Look, web: WebSite) -> None:
     """After five seconds without an answer, Try again sends the call again and the screen fills."""
     automation = await hiding(web, "Hangs", ["Hung"])
     run = await web.run(automation["id"], "hangs")
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = seen.page
     await page.clock.install()
     await seen.open("/account")
@@ -194,9 +194,9 @@ async def test_try_again_gives_up_a_call_that_is_not_answered(looking: Look, web
         await page.unroute(CALLS)
 
 
-async def test_a_session_that_is_not_answered_can_be_asked_for_again(looking: Look) -> None:
+async def test_a_session_that_is_not_answered_can_be_asked_for_again(open_page: Look) -> None:
     """If the service does not say who is signed in, the page offers to ask again instead of staying empty."""
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await page.clock.install()
     calls = _WithheldAnswers()
@@ -213,11 +213,11 @@ async def test_a_session_that_is_not_answered_can_be_asked_for_again(looking: Lo
 
 
 async def test_a_failing_service_keeps_what_was_typed_and_says_what_to_do(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """A refused save shows the message with the request's id; what was typed is saved by the next try."""
     automation = await web.automation("Fails to be saved")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await page.clock.install()
     await seen.open(f"/automations/{automation['id']}/schedule")
@@ -258,12 +258,12 @@ async def _answer_401(route: Route) -> None:
     await route.fulfill(status=401, body=json.dumps(body), content_type="application/json")
 
 
-async def test_a_page_older_than_the_service_says_so_and_keeps_what_was_typed(looking: Look) -> None:
+async def test_a_page_older_than_the_service_says_so_and_keeps_what_was_typed(open_page: Look) -> None:
     """Code that is missing for a moment is fetched again; code that is gone leads to Load again.
 
     See docs/design/web.md#rules-for-every-screen.
     """
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await page.clock.install()
     await seen.open("/account")

@@ -24,12 +24,12 @@ SOLD = flow(
 )
 
 
-async def test_a_flow_is_drawn_with_its_ports_and_says_what_a_shop_lacks(looking: Look) -> None:
+async def test_a_flow_is_drawn_with_its_ports_and_says_what_a_shop_lacks(open_page: Look) -> None:
     """The graph shows each step's ports, and steps without a WooCommerce counterpart are named.
 
     See docs/design/web.md#imports and docs/design/web.md#plan-graph.
     """
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open("/imports/new")
     await _drop(page, text_of(SOLD), "sold.flow")

@@ -39,7 +39,7 @@ async def _look_at_the_sign_in(page: Page, host: str) -> None:
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
 async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
-    looking: Look, web: WebSite, size: Size
+    open_page: Look, web: WebSite, size: Size
 ) -> None:
     """The form shows one sign-in at a time, and only the account of the step's host is proposed.
 
@@ -51,7 +51,7 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
     settings = {"hosts": f"other.{mark}.example", "token": SECRET}
     other = {"kind": "http_api", "name": f"Other {mark}", "settings": settings}
     await owner.call("POST", "/app/connections", other)
-    seen = await looking("owner", size=size)
+    seen = await open_page("owner", size=size)
     page = seen.page
     await seen.open("/connections/new?kind=http_api")
     await page.get_by_label("Name", exact=True).fill(f"Partner {mark}")
@@ -102,7 +102,7 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
 async def test_a_private_host_is_connected_from_the_set_up_of_an_import(
-    looking: Look, web: WebSite, size: Size
+    open_page: Look, web: WebSite, size: Size
 ) -> None:
     """The set-up leads to the form of the step's host, which says what the operator has to list.
 
@@ -118,7 +118,7 @@ async def test_a_private_host_is_connected_from_the_set_up_of_an_import(
         node("And again", "httpRequest", 4.2, {"url": f"{listed}/other", "options": {}}),
     ]
     stored = await store_import(web, chain(*asking_nodes, name=f"Calls {mark}"), f"Calls {mark}")
-    seen = await looking("owner", size=size)
+    seen = await open_page("owner", size=size)
     page = seen.page
     await seen.open(f"/imports/{stored['id']}")
     await expect(page.get_by_text("STEWARD_ALLOW_PRIVATE_HOSTS", exact=False).first).to_be_visible()

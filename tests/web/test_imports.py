@@ -45,14 +45,14 @@ def _step(page: Page, name: str) -> Locator:
 
 
 async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """An export is stored, bound and run. See docs/design/web.md#plan-graph."""
     account = await sheet(web, "sheet-prices")
     await sheet(web, "sheet-log")
     member = await web.session_of("member")
     imports = (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"]
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open("/imports/new")
     await _drop(page, morning("Each morning"))
@@ -120,12 +120,12 @@ async def _check_copy_asks(seen: OpenPage, web: WebSite, automation: dict[str, A
     assert (copy["send_mode"], copy["bindings"]) == ("ask", automation["bindings"])
 
 
-async def test_an_import_that_cannot_run_names_its_steps_and_stays_off(looking: Look, web: WebSite) -> None:
+async def test_an_import_that_cannot_run_names_its_steps_and_stays_off(open_page: Look, web: WebSite) -> None:
     """Blocked steps, removed secrets and unreadable text are explained; keyboard only.
 
     See docs/design/web.md#imports.
     """
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open("/imports/new")
     await page.get_by_role("button", name="Paste its text").press("Enter")
@@ -167,7 +167,7 @@ async def test_an_import_that_cannot_run_names_its_steps_and_stays_off(looking: 
 
 @pytest.mark.parametrize("size", PHONE_OR_BOTH)
 async def test_the_verdict_says_how_many_steps_run_and_from_where(
-    looking: Look, web: WebSite, size: Size
+    open_page: Look, web: WebSite, size: Size
 ) -> None:
     """The verdict counts runnable steps before and after storing and in the list.
 
@@ -175,7 +175,7 @@ async def test_the_verdict_says_how_many_steps_run_and_from_where(
     """
     export = morning(f"Partly on {size}")
     export["nodes"] += [node("Aside", "noOp", 1, {}), node("Aside too", "noOp", 1, {})]
-    seen = await looking("member", size=size)
+    seen = await open_page("member", size=size)
     page = seen.page
     await seen.open("/imports/new")
     await _drop(page, export)
@@ -195,7 +195,7 @@ async def test_the_verdict_says_how_many_steps_run_and_from_where(
     assert faults == []
 
 
-async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: Look, web: WebSite) -> None:
+async def test_a_flow_is_judged_against_the_stores_of_the_organization(open_page: Look, web: WebSite) -> None:
     """A step without a counterpart in a store is listed with that store.
 
     See docs/design/web.md#imports and docs/design/imports-verdict.md#verdict.
@@ -205,7 +205,7 @@ async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: 
     for name, step in (("Tagged", http(2)), ("Fetched", task(2, FLOW + "fetch::orders", query=""))):
         sent = {"source": "store_flow", "name": name, "content": flow(began(), step)}
         displayed[name] = (await member.call("POST", IMPORTS, sent))["import"]
-    seen = await looking("member")
+    seen = await open_page("member")
     stores = seen.page.get_by_role("list", name="On your stores")
     await seen.open(f"/imports/{displayed['Tagged']['id']}")
     await expect(stores.get_by_text("it can run").first).to_be_visible()
@@ -238,12 +238,12 @@ async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: 
     ).to_be_visible()
 
 
-async def test_over_a_limit_the_page_names_it_and_keeps_the_input(looking: Look, web: WebSite) -> None:
+async def test_over_a_limit_the_page_names_it_and_keeps_the_input(open_page: Look, web: WebSite) -> None:
     """A file or count over the limit is refused with the limit, and the text stays.
 
     See docs/design/web.md#imports.
     """
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     member = await web.session_of("member")
     allowed = (await member.call("GET", "/v1/automations/status"))["limits"]["imports_allowed"]
@@ -263,7 +263,7 @@ async def test_over_a_limit_the_page_names_it_and_keeps_the_input(looking: Look,
     oldest = page.get_by_role("list", name="Kept longest").get_by_role("listitem")
     await expect(oldest).to_have_count(5)
     await expect(page.get_by_label("Name")).to_have_value("One more")
-    other = await looking("member")
+    other = await open_page("member")
     await other.open("/imports")
     await expect(other.page.get_by_text(f"{allowed} of {allowed} imports used")).to_be_visible()
     await other.page.get_by_role("button", name="Delete Kept 0").click()
@@ -276,7 +276,7 @@ async def test_over_a_limit_the_page_names_it_and_keeps_the_input(looking: Look,
         await member.call("DELETE", f"{IMPORTS}/{record['id']}")
 
 
-async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite) -> None:
+async def test_an_import_is_sound_in_both_themes(open_page: Look, web: WebSite) -> None:
     """The import's pages have no accessibility or layout faults in either theme.
 
     See docs/design/web.md#accessibility and docs/design/web.md#small-screens.
@@ -285,7 +285,7 @@ async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite) ->
     export["nodes"].append(node("Told by chat", "fluxCapacitor", 2, {}))
     export["connections"]["Copy"] = {"main": [[{"node": "Told by chat", "type": "main", "index": 0}]]}
     new_import = await store_import(web, export, "Looked at")
-    seen = await looking("member")
+    seen = await open_page("member")
     faults: list[str] = []
     for view, drawn in (("report", 0), ("steps&step=Log", 6), ("run", 0)):
         await seen.page.set_viewport_size({"width": 1280, "height": 800})

@@ -13,7 +13,7 @@ from tests.web.site import WebSite
 CANCEL_INPUTS = {"older_than_hours": 1, "statuses": ["pending", "on_hold"]}
 
 
-async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSite) -> None:
+async def test_cancelling_orders_asks_for_their_number(open_page: Look, web: WebSite) -> None:
     """A wrong number sends nothing; a lost answer keeps the text. See docs/design/web.md#approvals."""
     schedule = {"cadence": "manual"}
     automation = await web.automation(
@@ -23,7 +23,7 @@ async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSi
     changes = await web.site.changes(run["id"])
     number = len(changes)
     assert number > 2, "the fake shop has hardly an unpaid order"
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = seen.page
     sent: list[str] = []
     page.on("request", lambda item: sent.append(item.url) if item.method == "POST" else None)

@@ -129,7 +129,7 @@ async def _looked_at(web: WebSite) -> dict[str, Any]:
     return await web.run(automation["id"], f"look-{automation['id']}")
 
 
-async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite) -> None:
+async def test_every_screen_is_sound_in_both_themes(open_page: Look, web: WebSite) -> None:
     """Axe finds nothing serious, and no screen scrolls sideways from 360 px on.
 
     See docs/design/web.md#accessibility and docs/design/web.md#small-screens.
@@ -137,11 +137,11 @@ async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite)
     run = await _looked_at(web)
     await store_import(web, logged("Log of the orders"), "Log of the orders")
     faults: list[str] = []
-    nobody = await looking(None)
+    nobody = await open_page(None)
     for name, path in OPEN:
         await nobody.open(path)
         faults += await nobody.check_looks(name)
-    seen = await looking("approver")
+    seen = await open_page("approver")
     await seen.open("/")
     for name, path in SCREENS:
         await seen.follow(path.format(**run))
@@ -152,13 +152,13 @@ async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite)
     assert faults == []
 
 
-async def test_main_screens_are_sound_on_a_phone(looking: Look, web: WebSite) -> None:
+async def test_main_screens_are_sound_on_a_phone(open_page: Look, web: WebSite) -> None:
     """The main screens have no faults at a phone's size with touch, light and dark.
 
     See docs/design/web.md#accessibility.
     """
     run = await _looked_at(web)
-    seen = await looking("approver", size="phone")
+    seen = await open_page("approver", size="phone")
     await seen.page.emulate_media(reduced_motion="reduce")
     faults: list[str] = []
     paths = dict(SCREENS)
@@ -173,12 +173,12 @@ async def test_main_screens_are_sound_on_a_phone(looking: Look, web: WebSite) ->
     assert faults == []
 
 
-async def test_pale_texts_are_found_in_both_themes(looking: Look) -> None:
+async def test_pale_texts_are_found_in_both_themes(open_page: Look) -> None:
     """An audit that judges contrast by sample finds each of two pale texts, in light and in dark.
 
     See docs/decisions/0288-contrast-is-judged-by-sample.md.
     """
-    seen = await looking("member")
+    seen = await open_page("member")
     await seen.page.emulate_media(reduced_motion="reduce")
     await seen.open("/account")
     labels = ("Current password", "New password again")
@@ -198,14 +198,14 @@ async def _low_targets(seen: OpenPage, name: str) -> list[str]:
     return [f"{name}: {fault}" for fault in await seen.page.evaluate(_LOW_TARGETS)]
 
 
-async def test_lists_fit_every_width_of_a_desk_with_long_names(looking: Look, web: WebSite) -> None:
+async def test_lists_fit_every_width_of_a_desk_with_long_names(open_page: Look, web: WebSite) -> None:
     """No list scrolls sideways or cuts a text from 1024 px on, one of several stores having a long name.
 
     See docs/design/web.md#look.
     """
     await _looked_at(web)
     await store_import(web, logged("Log of the day"), "Log of the day, from another tool")
-    seen = await looking("owner")
+    seen = await open_page("owner")
 
     async def rename(route: Route) -> None:
         answer = await route.fetch()
@@ -226,9 +226,9 @@ async def test_lists_fit_every_width_of_a_desk_with_long_names(looking: Look, we
     assert faults == []
 
 
-async def test_a_browser_that_asks_for_dark_is_given_it_before_the_first_paint(looking: Look) -> None:
+async def test_a_browser_that_asks_for_dark_is_given_it_before_the_first_paint(open_page: Look) -> None:
     """The theme follows the system before the first paint unless chosen. See docs/design/web.md#look."""
-    seen = await looking("member", theme="dark")
+    seen = await open_page("member", theme="dark")
     await seen.open("/account")
     await expect(seen.page.locator("html")).to_have_class("dark")
     assert await seen.audit() == []

@@ -21,9 +21,9 @@ from tests.web.site import UserSession, WebSite, open_web_site
 _COUNT = "() => { window.clicks = 0; addEventListener('click', () => (window.clicks += 1), true); }"
 
 
-async def test_a_person_chooses_what_reaches_them(looking: Look, web: WebSite) -> None:
+async def test_a_person_chooses_what_reaches_them(open_page: Look, web: WebSite) -> None:
     """A person sets notifications by keyboard on a phone; the choice is there after a reload."""
-    seen = await looking("member", size="phone")
+    seen = await open_page("member", size="phone")
     page = seen.page
     await seen.open("/account/notifications")
     await expect(page.get_by_text("No e-mail is sent")).to_be_visible()
@@ -307,12 +307,12 @@ async def _add_webhook(page: Page) -> None:
     await expect(page.get_by_text("None is set up.")).to_be_visible()
 
 
-async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite) -> None:
+async def test_an_owner_adds_a_channel_and_tests_it(open_page: Look, web: WebSite) -> None:
     """An owner adds and tests a channel and resends its deliveries; others see no buttons."""
     owner = await web.session_of("owner")
     slack = {"webhook_url": web.site.sandbox.facts["slack"]["webhook_url"]}
     await owner.call("POST", "/app/connections", {"kind": "slack", "name": "Operations", "settings": slack})
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await seen.open("/organization/notifications")
     await page.get_by_role("button", name="Add a channel").click()
@@ -331,7 +331,7 @@ async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite)
     await expect(row).to_contain_text("Accepted")
     faults += await seen.check_looks("channel")
     assert faults == []
-    member = await looking("member", size="phone")
+    member = await open_page("member", size="phone")
     await member.open("/organization/notifications")
     await expect(member.page.get_by_text("Works")).to_be_visible()
     await expect(member.page.get_by_role("button", name="Add a channel")).to_be_disabled()

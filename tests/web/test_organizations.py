@@ -11,7 +11,7 @@ from tests.web.site import WebSite
 
 
 async def test_an_invited_person_gets_in_once_and_moves_between_organizations(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """An invitation works once, and switching shows one organization. See docs/design/web.md#sign-in."""
     await web.automation("Only of the test shop", **await in_minutes(web))
@@ -19,7 +19,7 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organizations(
     keeper = await web.session_of("keeper")
     body = {"email": "newcomer@shop.example", "role": "member"}
     invited = await owner.call("POST", "/app/people", body)
-    seen = await looking(None)
+    seen = await open_page(None)
     page = seen.page
     link = urlsplit(invited["invite_url"])
     await seen.open(f"{link.path}#{link.fragment}")
@@ -33,7 +33,7 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organizations(
     await expect(page.get_by_text("Only of the test shop").first).to_be_visible()
 
     again = await keeper.call("POST", "/app/people", body)
-    second = await looking(None)
+    second = await open_page(None)
     link = urlsplit(again["invite_url"])
     await second.open(f"{link.path}#{link.fragment}")
     await second.page.get_by_label("I already sign in to Steward").check()
@@ -51,7 +51,7 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organizations(
     await expect(second.page.get_by_text("Only of the test shop")).to_have_count(0)
 
     # The same link once more, in a browser nobody is signed in on.
-    third = await looking(None)
+    third = await open_page(None)
     await third.open(f"{link.path}#{link.fragment}")
     await third.page.get_by_label("I already sign in to Steward").check()
     await third.page.get_by_label("Your password").fill(PASSWORD)

@@ -10,7 +10,7 @@ from tests.web.keys import press_both
 from tests.web.site import WebSite
 
 
-async def test_a_waiting_approval_is_shown_with_its_changes_and_expiry(looking: Look, web: WebSite) -> None:
+async def test_a_waiting_approval_is_shown_with_its_changes_and_expiry(open_page: Look, web: WebSite) -> None:
     """Waiting approvals are listed by automation with their changes and expiry.
 
     See docs/design/web.md#overview.
@@ -18,7 +18,7 @@ async def test_a_waiting_approval_is_shown_with_its_changes_and_expiry(looking: 
     automation = await web.automation("Hide <b>what</b> is gone")
     run = await web.run(automation["id"], "overview-waits")
     assert run["status"] == "waiting_approval"
-    seen = await looking("member", zone="America/New_York")
+    seen = await open_page("member", zone="America/New_York")
     await seen.open("/")
     row = seen.page.get_by_role("table", name="Approvals waiting").get_by_role("row")
     mine = row.filter(has_text="Hide <b>what</b> is gone")
@@ -43,12 +43,12 @@ _COUNT_CALLS = """() => {
 }"""
 
 
-async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, web: WebSite) -> None:
+async def test_at_most_seven_calls_go_out_before_the_first_row(open_page: Look, web: WebSite) -> None:
     """At most seven calls precede the first view, with and without rows. See docs/design/web.md#speed."""
     for name in ("owner", "keeper"):
         if name == "owner":
             await web.automation("To be first", **await in_minutes(web))
-        seen = await looking(name, size="desk" if name == "owner" else "phone")
+        seen = await open_page(name, size="desk" if name == "owner" else "phone")
         # Calls that wait for a second to pass wait for the first row, however slow the machine is.
         now = await time_of(web)
         await seen.page.clock.install(time=now)
@@ -64,11 +64,11 @@ async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, we
         await seen.page.wait_for_function(asks)
 
 
-async def test_a_coming_run_is_skipped_and_unskipped(looking: Look, web: WebSite) -> None:
+async def test_a_coming_run_is_skipped_and_unskipped(open_page: Look, web: WebSite) -> None:
     """Each Skip names its automation and can be undone. See docs/design/web.md#rules-for-every-screen."""
     automation = await web.automation("To skip", **await in_minutes(web))
     [row, *_] = await coming(web, automation["id"])
-    seen = await looking("member")
+    seen = await open_page("member")
     await seen.open("/")
     rows = seen.page.get_by_role("table", name="Next runs").get_by_role("row").filter(has_text="To skip")
     times = rows.locator("time").first
@@ -86,14 +86,14 @@ async def test_a_coming_run_is_skipped_and_unskipped(looking: Look, web: WebSite
     await wait_for_occurrence(web, row, state="pending")
 
 
-async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite) -> None:
+async def test_the_rows_are_walked_with_the_keyboard(open_page: Look, web: WebSite) -> None:
     """J and K move between rows, G O opens the overview, and fields take keys as text.
 
     See docs/design/web.md#overview and docs/design/web.md#keyboard.
     """
     for name in ("To walk", "To walk on"):
         await web.automation(name, **await in_minutes(web))
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open("/account")
     await page.get_by_label("Current password").press_sequentially("go")
@@ -113,12 +113,12 @@ async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite
         await page.wait_for_function(current, arg=index)
 
 
-async def test_a_lost_service_is_reported_and_tried_again(looking: Look, web: WebSite) -> None:
+async def test_a_lost_service_is_reported_and_tried_again(open_page: Look, web: WebSite) -> None:
     """Loaded data stays, disabled actions say why, and the page recovers by itself.
 
     See docs/design/web.md#rules-for-every-screen.
     """
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await web.automation("To stay", **await in_minutes(web))
     await seen.open("/")

@@ -41,12 +41,12 @@ async def _reads_the_audit_log(owner: OpenPage, guest: OpenPage) -> None:
     await expect(guest.page.get_by_role("table", name="Audit log")).to_have_count(0)
 
 
-async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: WebSite) -> None:
+async def test_a_person_is_invited_given_a_role_and_removed(open_page: Look, web: WebSite) -> None:
     """The link is shown once, a role counts from the next call, and removal ends the session.
 
     See docs/design/web.md#people-organization-account.
     """
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await seen.open("/people")
     await page.get_by_role("button", name="Change The Owner").click()
@@ -65,7 +65,7 @@ async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: 
     await expect(row).to_contain_text("Invited")
     link = await _invite_again(page, link)
 
-    guest = await looking(None)
+    guest = await open_page(None)
     await guest.open(f"{link.path}#{link.fragment}")
     await guest.page.get_by_label("First name").fill("A")
     await guest.page.get_by_label("Last name").fill("Guest")
@@ -114,7 +114,7 @@ async def _id(web: WebSite, email: str) -> int:
     return person
 
 
-async def test_the_page_of_an_invitation_reveals_no_account(looking: Look, web: WebSite) -> None:
+async def test_the_page_of_an_invitation_reveals_no_account(open_page: Look, web: WebSite) -> None:
     """An invitation's page is the same whether or not the address has an account."""
     displayed = []
     for email in ("stranger@example.com", "unheard-of@example.com"):
@@ -122,7 +122,7 @@ async def test_the_page_of_an_invitation_reveals_no_account(looking: Look, web: 
             "POST", "/app/people", {"email": email, "role": "member"}
         )
         link = urlsplit(invited["invite_url"])
-        seen = await looking(None)
+        seen = await open_page(None)
         await seen.open(f"{link.path}#{link.fragment}")
         page = seen.page
         await expect(page.get_by_role("button", name="Accept and sign in")).to_be_enabled()
@@ -137,13 +137,13 @@ async def test_the_page_of_an_invitation_reveals_no_account(looking: Look, web: 
     assert displayed[0] == displayed[1]
 
 
-async def test_switching_leaves_no_record_of_the_other_organization(looking: Look, web: WebSite) -> None:
+async def test_switching_leaves_no_record_of_the_other_organization(open_page: Look, web: WebSite) -> None:
     """Switching keeps the kind of screen but no record of the other organization."""
     body = {"email": "both@shop.example", "role": "member"}
     invited = await (await web.session_of("owner")).call("POST", "/app/people", body)
     accept = {"token": urlsplit(invited["invite_url"]).fragment.partition("=")[2], "password": PASSWORD}
     names = {"first_name": "Of", "last_name": "Both"}
-    seen = await looking(None)
+    seen = await open_page(None)
     page = seen.page
     await seen.open("/sign-in")
     headers = {"X-Forwarded-For": web.address()}

@@ -39,7 +39,7 @@ async def _run_without_a_store(web: WebSite) -> None:
     await web.run(made["automation"]["id"], "storeless", mode="test")
 
 
-async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web: WebSite) -> None:
+async def test_runs_are_listed_filtered_by_address_and_opened(open_page: Look, web: WebSite) -> None:
     """Filters are part of the address, and the list says when nothing matches.
 
     See docs/design/web.md#run and docs/design/web.md#rules-for-every-screen.
@@ -47,7 +47,7 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
     automation = await hiding(web, "Listed", ["Listed a"])
     test = await web.run(automation["id"], "listed", mode="test")
     await _run_without_a_store(web)
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/runs?automation={automation['id']}")
     row = page.get_by_role("table", name="Runs").get_by_role("row").filter(has_text="Listed")
@@ -93,7 +93,7 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
     await expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_focused()
 
 
-async def test_a_run_shows_who_decided_and_what_differs(looking: Look, web: WebSite) -> None:
+async def test_a_run_shows_who_decided_and_what_differs(open_page: Look, web: WebSite) -> None:
     """A run names its approver, shows outcomes in full and compares with the run before.
 
     See docs/design/web.md#run.
@@ -119,7 +119,7 @@ async def test_a_run_shows_who_decided_and_what_differs(looking: Look, web: WebS
     await web.site.call("POST", f"{path}/approve", body)
     await web.site.reaches(run["id"], "succeeded", "failed")
     test = await web.run(automation["id"], "told-apart-test", mode="test")
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = seen.page
     await seen.open(f"/runs/{run['id']}?tab=changes")
     async for _ in seen.sizes():
@@ -140,14 +140,14 @@ async def test_a_run_shows_who_decided_and_what_differs(looking: Look, web: WebS
     await expect(page.get_by_text("in both.")).to_be_visible()
 
 
-async def test_no_outcome_is_cut_off_at_the_widths_of_a_desk(looking: Look, web: WebSite) -> None:
+async def test_no_outcome_is_cut_off_at_the_widths_of_a_desk(open_page: Look, web: WebSite) -> None:
     """Every outcome with its longest message is shown in full, with and without the change panel.
 
     See docs/design/web.md#accessibility.
     """
     automation = await hiding(web, "Every outcome", [f"Outcome of {outcome}" for outcome in Outcome])
     run = await web.run(automation["id"], "every-outcome", mode="test")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
 
     async def answer(route: Route) -> None:
@@ -183,14 +183,14 @@ _OUTCOMES = [
 ]
 
 
-async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: WebSite) -> None:
+async def test_a_lost_answer_to_run_again_starts_one_run(open_page: Look, web: WebSite) -> None:
     """Repeating a request whose answer was lost starts no second run, because the key stays.
 
     See docs/design/web.md#run.
     """
     automation = await hiding(web, "Lost answer", ["Lost a"])
     run = await web.run(automation["id"], "lost-answer", mode="test")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await page.clock.install()
     await seen.open(f"/runs/{run['id']}")
@@ -224,11 +224,11 @@ async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: Web
     await expect(page).to_have_url(re.compile(f"/runs/{runs[0]['id']}$"))
 
 
-async def test_cancelling_says_what_stays(looking: Look, web: WebSite) -> None:
+async def test_cancelling_says_what_stays(open_page: Look, web: WebSite) -> None:
     """Cancelling says which changes stay. See docs/design/web.md#run."""
     automation = await hiding(web, "To cancel", ["Cancel a"])
     run = await web.run(automation["id"], "to-cancel")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/runs/{run['id']}")
     await page.get_by_role("button", name="Cancel run").click()
@@ -277,7 +277,7 @@ def _after_seq(request: Request) -> list[str]:
 
 
 async def test_a_thousand_steps_come_each_once_in_order_and_not_in_a_hidden_tab(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """The page polls by the highest seq, and stops at the end and in a hidden tab.
 
@@ -287,7 +287,7 @@ async def test_a_thousand_steps_come_each_once_in_order_and_not_in_a_hidden_tab(
     run = await web.run(automation["id"], "followed")
     log = _Log(web, run)
     log.write(4, 600, rounds=False)
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     request: list[str] = []
     answered: list[str] = []

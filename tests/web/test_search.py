@@ -13,7 +13,7 @@ from tests.web.site import WebSite
 
 
 async def test_everything_is_found_by_typing_and_opened_with_the_keyboard(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """Ctrl K opens the search from anywhere; arrows, Enter and Escape work; no match is stated.
 
@@ -21,7 +21,7 @@ async def test_everything_is_found_by_typing_and_opened_with_the_keyboard(
     """
     automation = await hiding(web, "Searched <b>for</b> quinces", ["Quince jelly (QUI-7)"])
     run = await web.run(automation["id"], "searched-quinces")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open("/automations")
     await page.get_by_role("searchbox", name="Search automations by name").press("Control+k")
@@ -67,9 +67,9 @@ async def test_everything_is_found_by_typing_and_opened_with_the_keyboard(
     await expect(page.get_by_text("No run matches the filters.")).to_be_visible()
 
 
-async def test_what_is_typed_before_the_search_is_there_is_kept(looking: Look) -> None:
+async def test_what_is_typed_before_the_search_is_there_is_kept(open_page: Look) -> None:
     """It is neither lost nor taken as keys of the page. See docs/design/web.md#search."""
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     fetch = asyncio.Event()
 
@@ -89,12 +89,12 @@ async def test_what_is_typed_before_the_search_is_there_is_kept(looking: Look) -
     await expect(page).to_have_url(f"{seen.origin}/account")
 
 
-async def test_a_search_that_does_not_come_is_given_up(looking: Look, web: WebSite) -> None:
+async def test_a_search_that_does_not_come_is_given_up(open_page: Look, web: WebSite) -> None:
     """Escape gives the keys back to the page; where automations are off, the search takes none.
 
     See docs/design/web.md#search.
     """
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await page.route("**/assets/Palette-*.js", lambda _: None)  # never answered
     await seen.open("/account")
@@ -119,11 +119,11 @@ async def test_a_search_that_does_not_come_is_given_up(looking: Look, web: WebSi
     await page.unroute_all(behavior="ignoreErrors")
 
 
-async def test_a_phone_shows_the_whole_names_of_what_was_found(looking: Look, web: WebSite) -> None:
+async def test_a_phone_shows_the_whole_names_of_what_was_found(open_page: Look, web: WebSite) -> None:
     """A phone shows each name above its state, in full."""
     name = "Found by its name, which is so long that a phone needs three lines to show the whole of it"
     await web.automation(name)
-    seen = await looking("member", size="phone")
+    seen = await open_page("member", size="phone")
     page = seen.page
     await seen.open("/")
     await page.get_by_role("button", name="Search").tap()
@@ -134,9 +134,9 @@ async def test_a_phone_shows_the_whole_names_of_what_was_found(looking: Look, we
     assert await option.locator("span").evaluate_all(cut) == []
 
 
-async def test_the_search_fills_a_phone_and_is_used_by_touch(looking: Look, web: WebSite) -> None:
+async def test_the_search_fills_a_phone_and_is_used_by_touch(open_page: Look, web: WebSite) -> None:
     """The search fills a phone's screen and opens a result by touch."""
-    seen = await looking("member", size="phone")
+    seen = await open_page("member", size="phone")
     page = seen.page
     await seen.open("/")
     await page.get_by_role("button", name="Search").tap()

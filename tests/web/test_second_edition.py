@@ -15,9 +15,9 @@ from tests.web.site import WebSite
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
-async def test_help_opens_at_what_explains_the_screen(looking: Look, size: Size) -> None:
+async def test_help_opens_at_what_explains_the_screen(open_page: Look, size: Size) -> None:
     """Help opens at the section of the current screen, without a request to another host."""
-    seen = await looking("member", size=size)
+    seen = await open_page("member", size=size)
     page = seen.page
     await seen.open("/approvals")
     if size == "phone":
@@ -38,13 +38,13 @@ async def test_help_opens_at_what_explains_the_screen(looking: Look, size: Size)
 
 @pytest.mark.parametrize("size", PHONE_OR_BOTH)
 async def test_set_up_counts_matches_before_anything_is_written(
-    looking: Look, web: WebSite, size: Size
+    open_page: Look, web: WebSite, size: Size
 ) -> None:
     """Set-up states the choice and counts matches in the shop without writing anything."""
     owner = await web.session_of("owner")
     before = len((await owner.call("GET", "/v1/automations?limit=200"))["automations"])
     writes = await written(web)
-    seen = await looking("member", size=size)
+    seen = await open_page("member", size=size)
     page = seen.page
     await seen.open("/automations/new/tag-products-by-rule/where")
     await expect(page.get_by_role("radio", name="The shop")).to_be_checked()
@@ -64,9 +64,9 @@ async def test_set_up_counts_matches_before_anything_is_written(
     assert await written(web) == writes
 
 
-async def test_credentials_are_listed_without_secrets_or_buttons(looking: Look, web: WebSite) -> None:
+async def test_credentials_are_listed_without_secrets_or_buttons(open_page: Look, web: WebSite) -> None:
     """Owners see each credential's state and last use; others see whom to ask."""
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await seen.open("/organization/api")
     await expect(page.get_by_text("The operator of this Steward issues it")).to_be_visible()
@@ -74,14 +74,14 @@ async def test_credentials_are_listed_without_secrets_or_buttons(looking: Look, 
         page.get_by_role("table", name="API credentials").or_(page.get_by_text("No API credential"))
     ).to_be_visible()
     await expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
-    member = await looking("member")
+    member = await open_page("member")
     await member.open("/organization/api")
     await expect(member.page.get_by_text("Only owners can do this.")).to_be_visible()
 
 
-async def test_back_from_the_shop_the_page_waits_for_its_keys(looking: Look) -> None:
+async def test_back_from_the_shop_the_page_waits_for_its_keys(open_page: Look) -> None:
     """If the shop cannot send its keys, the page says why and offers to enter them after a minute."""
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await page.clock.install()
     await seen.open("/connections/new?kind=woocommerce")
@@ -96,9 +96,9 @@ async def test_back_from_the_shop_the_page_waits_for_its_keys(looking: Look) -> 
     await expect(page.get_by_label("Consumer key")).to_be_visible()
 
 
-async def test_times_are_typed_with_24_hours(looking: Look) -> None:
+async def test_times_are_typed_with_24_hours(open_page: Look) -> None:
     """Time fields use 24 hours; "930" becomes 09:30, and a missing day is asked for in words."""
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open("/automations/new/hide-out-of-stock-products/where")
     await page.get_by_role("button", name="Next").first.click()

@@ -25,12 +25,12 @@ async def _next(page: Page, heading: str) -> None:
     await expect(page.get_by_role("heading", name=heading)).to_be_focused()
 
 
-async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, web: WebSite) -> None:
+async def test_first_run_from_nothing_to_the_end_of_a_test_run(open_page: Look, web: WebSite) -> None:
     """A shop is connected and a template tried, without a write to the store.
 
     See docs/design/web.md#rules-for-every-screen.
     """
-    seen = await looking("stranger")
+    seen = await open_page("stranger")
     page = seen.page
     await seen.open("/")
     await page.get_by_role("link", name="Connect your shop").click()
@@ -111,7 +111,7 @@ async def _draft(seen: OpenPage, template: dict[str, Any], **changes: Any) -> No
     )
 
 
-async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
+async def test_every_template_has_its_form(open_page: Look, web: WebSite) -> None:
     """Every template has a form without a JSON field, whose first fault takes the focus.
 
     The channel of a message is of any kind that receives messages. See docs/design/web.md#inputs-form.
@@ -123,7 +123,7 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
     connected = (await owner.call("POST", "/app/connections", slack_form))["connection"]
     offered = (await owner.call("GET", "/v1/automations/templates?limit=200"))["templates"]
     assert offered
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await seen.open("/automations/new")
     for item in offered:
@@ -151,7 +151,7 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
     await owner.call("POST", f"/app/connections/{connected['integration_id']}/disconnect")
 
 
-async def test_an_error_of_the_service_focuses_its_field(looking: Look, web: WebSite) -> None:
+async def test_an_error_of_the_service_focuses_its_field(open_page: Look, web: WebSite) -> None:
     """An error of the service opens its step and focuses its field; typed values stay.
 
     See docs/design/web.md#rules-for-every-screen.
@@ -159,7 +159,7 @@ async def test_an_error_of_the_service_focuses_its_field(looking: Look, web: Web
     owner = await web.session_of("owner")
     new_sheet = await sheet(web, "sheet-prices")
     record = await owner.call("GET", "/v1/automations/templates/price-update-from-spreadsheet")
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await seen.open("/automations/new")
     inputs = {

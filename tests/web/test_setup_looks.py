@@ -10,12 +10,12 @@ from tests.web.open_pages import OpenPage
 from tests.web.site import WebSite
 
 
-async def test_the_gallery_and_the_wizard_are_sound(looking: Look, web: WebSite) -> None:
+async def test_the_gallery_and_the_wizard_are_sound(open_page: Look, web: WebSite) -> None:
     """The gallery and every step of the wizard have no faults, empty and with errors.
 
     See docs/design/web.md#set-up and docs/design/web.md#accessibility.
     """
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open("/automations/new")
     await page.get_by_role("list", name="Most used").wait_for()
@@ -40,15 +40,15 @@ async def test_the_gallery_and_the_wizard_are_sound(looking: Look, web: WebSite)
     assert faults == []
 
 
-async def test_connections_people_and_the_organization_are_sound(looking: Look, web: WebSite) -> None:
+async def test_connections_people_and_the_organization_are_sound(open_page: Look, web: WebSite) -> None:
     """The screens have no faults with dialogs open as an owner, and as a member who only reads.
 
     See docs/design/web.md#connections and docs/design/web.md#people-organization-account.
     """
     await web.automation("Hide sold-out pots")
-    member = await looking("member")
+    member = await open_page("member")
     faults = await _member(member, web)
-    seen = await looking("owner")
+    seen = await open_page("owner")
     page = seen.page
     await seen.open("/connections/new")
     await page.get_by_role("link", name="WooCommerce").wait_for()
@@ -92,13 +92,13 @@ FORMS = (
 )
 
 
-async def test_forms_are_sound_on_a_phone(looking: Look, web: WebSite) -> None:
+async def test_forms_are_sound_on_a_phone(open_page: Look, web: WebSite) -> None:
     """The forms have no faults at a phone's size with touch, light and dark.
 
     See docs/design/web.md#accessibility.
     """
     automation = await web.automation("Form on a phone")
-    seen = await looking("owner", size="phone")
+    seen = await open_page("owner", size="phone")
     await seen.page.emulate_media(reduced_motion="reduce")
     faults: list[str] = []
     await seen.open("/organization/notifications/new")

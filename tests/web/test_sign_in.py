@@ -12,13 +12,13 @@ from tests.web.site import WebSite
 
 
 async def test_a_wrong_password_keeps_what_was_typed_and_the_right_one_goes_where_was_asked(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """A wrong password keeps the e-mail, and signing in leads to the address first requested.
 
     See docs/design/web.md#sign-in.
     """
-    seen = await looking(None)
+    seen = await open_page(None)
     page = seen.page
     await seen.open("/account")
     await expect(page).to_have_url(f"{web.origin}/sign-in?next=%2Faccount")
@@ -34,12 +34,14 @@ async def test_a_wrong_password_keeps_what_was_typed_and_the_right_one_goes_wher
     await expect(page).to_have_url(f"{web.origin}/account")
 
 
-async def test_too_many_attempts_show_the_seconds_and_disable_the_button(looking: Look, web: WebSite) -> None:
+async def test_too_many_attempts_show_the_seconds_and_disable_the_button(
+    open_page: Look, web: WebSite
+) -> None:
     """After too many attempts the page counts down the seconds with the button disabled.
 
     See docs/design/web.md#rules-for-every-screen.
     """
-    seen = await looking(None)
+    seen = await open_page(None)
     async with httpx.AsyncClient(base_url=web.origin) as client:
         for _ in range(10):
             body = {"email": "nobody@shop.example", "password": "guess"}
@@ -55,13 +57,13 @@ async def test_too_many_attempts_show_the_seconds_and_disable_the_button(looking
     await expect(page.get_by_label("Password", exact=True)).to_have_value("guess")
 
 
-async def test_a_session_that_ends_while_somebody_types_loses_nothing(looking: Look, web: WebSite) -> None:
+async def test_a_session_that_ends_while_somebody_types_loses_nothing(open_page: Look, web: WebSite) -> None:
     """A sign-in over the page continues where the session ended.
 
     See docs/design/web.md#rules-for-every-screen.
     """
     session = await web.sign_in("visitor")
-    seen = await looking("visitor", cookie=session.cookie)
+    seen = await open_page("visitor", cookie=session.cookie)
     page = seen.page
     await seen.open("/account")
     await page.get_by_label("Current password").fill(PASSWORD)
@@ -81,9 +83,9 @@ async def test_a_session_that_ends_while_somebody_types_loses_nothing(looking: L
     await expect(page.get_by_label("New password again")).to_have_value("short")
 
 
-async def test_leaving_what_was_typed_asks_first(looking: Look) -> None:
+async def test_leaving_what_was_typed_asks_first(open_page: Look) -> None:
     """Leaving a changed form asks first. See docs/design/web.md#rules-for-every-screen."""
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open("/account")
     await page.get_by_label("Current password").fill("typed")
@@ -96,9 +98,9 @@ async def test_leaving_what_was_typed_asks_first(looking: Look) -> None:
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
-async def test_nobody_is_sent_elsewhere_after_signing_in(looking: Look, web: WebSite) -> None:
+async def test_nobody_is_sent_elsewhere_after_signing_in(open_page: Look, web: WebSite) -> None:
     """After sign-in only addresses of the app are followed. See docs/design/web.md#sign-in."""
-    seen = await looking(None)
+    seen = await open_page(None)
     page = seen.page
     await seen.open("/sign-in?next=https%3A%2F%2Fevil.example%2F")
     await page.get_by_label("E-mail").fill(web.email("visitor"))

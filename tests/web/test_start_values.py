@@ -49,12 +49,12 @@ async def _automation(web: WebSite, name: str, trigger: str, script: str, **para
 
 @pytest.mark.parametrize("size", PHONE_OR_BOTH)
 async def test_a_webhook_is_started_with_the_fields_that_its_steps_read(
-    looking: Look, web: WebSite, size: Size
+    open_page: Look, web: WebSite, size: Size
 ) -> None:
     """Fields and JSON hold the same values by keyboard; JSON that is too large stays as typed."""
     script = f"const number = $json.body.order.number; {THROWN.format('.body')}"
     automation = await _automation(web, f"Hooked {size}", "webhook", script)
-    seen = await looking("member", size=size)
+    seen = await open_page("member", size=size)
     page = seen.page
     await seen.open(f"/automations/{automation}")
     await page.get_by_role("button", name="Run now").press("Enter")
@@ -88,11 +88,11 @@ async def test_a_webhook_is_started_with_the_fields_that_its_steps_read(
 
 @pytest.mark.parametrize("size", PHONE_OR_BOTH)
 async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
-    looking: Look, web: WebSite, size: Size
+    open_page: Look, web: WebSite, size: Size
 ) -> None:
     """Errors of the page and of the service appear at their fields."""
     automation = await _automation(web, f"Formed {size}", "formTrigger", THROWN.format(""), **FORM)
-    seen = await looking("member", size=size)
+    seen = await open_page("member", size=size)
     page = seen.page
     await seen.open(f"/automations/{automation}")
     await page.get_by_role("button", name="Run as test").click()
@@ -135,11 +135,11 @@ async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
     assert (run["mode"], faults) == ("test", [])
 
 
-async def test_a_file_that_is_gone_is_chosen_again(looking: Look, web: WebSite, tmp_path: Path) -> None:
+async def test_a_file_that_is_gone_is_chosen_again(open_page: Look, web: WebSite, tmp_path: Path) -> None:
     """Tells that the file cannot be read, and starts once it is chosen again, with values as JSON too."""
     script = f"const name = $binary.data.fileName; {THROWN.format('.body')}"
     automation = await _automation(web, "With a file", "webhook", script)
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/automations/{automation}")
     await page.get_by_role("button", name="Run as test").click()
@@ -161,10 +161,10 @@ async def test_a_file_that_is_gone_is_chosen_again(looking: Look, web: WebSite, 
     assert 'It came with {"season":"winter"}' in run["steps"][0]["message"]
 
 
-async def test_an_automation_without_such_fields_is_run_as_ever(looking: Look, web: WebSite) -> None:
+async def test_an_automation_without_such_fields_is_run_as_ever(open_page: Look, web: WebSite) -> None:
     """A live run is confirmed first; a test run starts at once."""
     automation = await _automation(web, "Plain", "manualTrigger", "return []")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/automations/{automation}")
     await page.get_by_role("button", name="Run now").click()

@@ -30,7 +30,7 @@ async def _create_unbound(web: WebSite, export: object, name: str, store: int | 
 
 
 async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_aside(
-    looking: Look, web: WebSite
+    open_page: Look, web: WebSite
 ) -> None:
     """A new binding supersedes the runs that wait.
 
@@ -40,7 +40,7 @@ async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_as
     """
     prices, log = await sheet(web, "sheet-prices"), await sheet(web, "sheet-log")
     automation = await _create_unbound(web, logged("Rows"), "Rows")
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/automations/{automation}")
     await page.get_by_role("link", name="Steps", exact=True).click()
@@ -77,7 +77,7 @@ async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_as
     assert [now["bindings"][step]["integration_id"] for step in ("Log", "Copy")] == [prices, prices]
 
 
-async def test_an_approval_says_how_many_steps_may_follow(looking: Look, web: WebSite) -> None:
+async def test_an_approval_says_how_many_steps_may_follow(open_page: Look, web: WebSite) -> None:
     """An approval says how many steps follow it and that one of them may ask again.
 
     See docs/design/api/approvals.md#approval.
@@ -92,12 +92,12 @@ async def test_an_approval_says_how_many_steps_may_follow(looking: Look, web: We
     assert run["status"] == "waiting_approval", run["message"]
     answer = await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}")
     assert answer["approval"]["follows"] == {"steps": 1, "may_ask_again": True}
-    seen = await looking("approver")
+    seen = await open_page("approver")
     await seen.open(f"/approvals/{run['approval_id']}")
     await expect(seen.page.get_by_text("Then 1 more step runs; it may ask again.")).to_be_visible()
 
 
-async def test_steps_are_shown_as_list_and_graph_and_judged(looking: Look, web: WebSite) -> None:
+async def test_steps_are_shown_as_list_and_graph_and_judged(open_page: Look, web: WebSite) -> None:
     """Selecting in list or graph selects in both and stays in the address; a member only reads.
 
     See docs/design/web.md#plan-graph and docs/design/web.md#accessibility.
@@ -105,7 +105,7 @@ async def test_steps_are_shown_as_list_and_graph_and_judged(looking: Look, web: 
     automation = await _create_unbound(
         web, morning("Looked at as steps"), "Looked at as steps", web.site.store
     )
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await seen.open(f"/automations/{automation}/steps")
     drawn = page.locator(".svelte-flow__node")

@@ -16,7 +16,7 @@ from tests.web.site import WebSite
 DAILY = {"cadence": "daily", "run_at": "23:40"}
 
 
-async def test_the_summary_says_what_waits_what_was_and_what_comes(looking: Look, web: WebSite) -> None:
+async def test_the_summary_says_what_waits_what_was_and_what_comes(open_page: Look, web: WebSite) -> None:
     """Numbers match the runs, charts link to them and have texts, and actions work."""
     # Hours away, whatever the clock says.
     hour = (await time_of(web)).astimezone(ZoneInfo("Europe/Berlin")).hour
@@ -26,7 +26,7 @@ async def test_the_summary_says_what_waits_what_was_and_what_comes(looking: Look
     proposed = run["summary"]["counts"]["proposed"]
     assert proposed
     rows = await ahead(web, automation["id"])
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = seen.page
     await seen.open(f"/automations/{automation['id']}")
     last = page.get_by_role("region", name="Last run")
@@ -64,10 +64,10 @@ async def test_the_summary_says_what_waits_what_was_and_what_comes(looking: Look
     await wait_for_occurrence(web, rows[1], moved_from=rows[1]["run_at"])
 
 
-async def test_the_summary_of_an_automation_without_runs_stays_short(looking: Look, web: WebSite) -> None:
+async def test_the_summary_of_an_automation_without_runs_stays_short(open_page: Look, web: WebSite) -> None:
     """Without runs there is no chart, and nothing exceeds a phone's width."""
     automation = await web.automation("Never ran", schedule=DAILY)
-    seen = await looking("member", size="phone")
+    seen = await open_page("member", size="phone")
     await seen.open(f"/automations/{automation['id']}")
     await expect(seen.page.get_by_text("It has not run yet. A test run changes nothing.")).to_be_visible()
     await expect(seen.page.get_by_role("heading", name="Recent runs")).to_be_hidden()

@@ -32,7 +32,7 @@ def _check_taps(hand: Hand, max_taps: int) -> None:
 
 @by_each_hand
 async def test_a_failed_run_is_found_after_sign_in_and_mended(
-    looking: Look, web: WebSite, way: type[Hand]
+    open_page: Look, web: WebSite, way: type[Hand]
 ) -> None:
     """A failed run shows account, answer, changes made and what to do; once fixed it is gone.
 
@@ -43,7 +43,7 @@ async def test_a_failed_run_is_found_after_sign_in_and_mended(
     words = {"code": "wp_die", "message": "There has been a critical error."}
     await web.site.fault(method="GET", path="/wp-json/**", kind="status", status=501, count=1, body=words)
     assert (await web.run(automation["id"], "fails"))["status"] == "failed"
-    seen = await looking(None, size=way.size)
+    seen = await open_page(None, size=way.size)
     page, hand = seen.page, way(seen.page)
     await seen.open("/")
     await hand.fill(page.get_by_label("E-mail"), web.email("owner"))
@@ -80,14 +80,14 @@ async def test_a_failed_run_is_found_after_sign_in_and_mended(
 
 @by_each_hand
 async def test_an_automation_is_set_up_from_a_template_and_tried(
-    looking: Look, web: WebSite, way: type[Hand]
+    open_page: Look, web: WebSite, way: type[Hand]
 ) -> None:
     """From the overview to the end of a test run; errors and headings take the focus.
 
     See docs/design/web.md#set-up and docs/design/web.md#keyboard.
     """
     name = f"Made by {way.__name__}"
-    seen = await looking("member", size=way.size)
+    seen = await open_page("member", size=way.size)
     page, hand = seen.page, way(seen.page)
     await seen.open("/")
     if isinstance(hand, Keyboard):
@@ -133,11 +133,11 @@ async def test_an_automation_is_set_up_from_a_template_and_tried(
 
 
 @by_each_hand
-async def test_a_workflow_is_imported_and_run(looking: Look, web: WebSite, way: type[Hand]) -> None:
+async def test_a_workflow_is_imported_and_run(open_page: Look, web: WebSite, way: type[Hand]) -> None:
     """From an exported file to a finished live run. See docs/design/web.md#imports."""
     account = await sheet(web, "sheet-prices")
     name = f"Imported by {way.__name__}"
-    seen = await looking("member", size=way.size)
+    seen = await open_page("member", size=way.size)
     page, hand = seen.page, way(seen.page)
     await seen.open("/")
     await hand.go("Imports")
@@ -184,14 +184,14 @@ class _Answers:
 
 @by_each_hand
 async def test_an_invitation_survives_a_rate_limit_and_an_ended_session(
-    looking: Look, web: WebSite, way: type[Hand]
+    open_page: Look, web: WebSite, way: type[Hand]
 ) -> None:
     """A dialog keeps what was typed while the calls are too many (429) and while one signs in again (401).
 
     See docs/design/web.md#rules-for-every-screen and docs/design/web.md#people-organization-account.
     """
     email = f"{way.__name__.lower()}@shop.example"
-    seen = await looking("owner", size=way.size)
+    seen = await open_page("owner", size=way.size)
     page, hand = seen.page, way(seen.page)
     await page.clock.install()
     await seen.open("/")
@@ -232,7 +232,9 @@ async def test_an_invitation_survives_a_rate_limit_and_an_ended_session(
 
 
 @by_each_hand
-async def test_runs_of_last_tuesday_at_three_are_found(looking: Look, web: WebSite, way: type[Hand]) -> None:
+async def test_runs_of_last_tuesday_at_three_are_found(
+    open_page: Look, web: WebSite, way: type[Hand]
+) -> None:
     """Runs of one hour of a day are found from the overview; the filters that hold are seen.
 
     See docs/design/web.md#run.
@@ -245,7 +247,7 @@ async def test_runs_of_last_tuesday_at_three_are_found(looking: Look, web: WebSi
     tuesday = today - timedelta(days=(today.weekday() - 1) % 7 or 7)
     moment = datetime.combine(tuesday, time(15, 20), zone)
     _moved(web, run["id"], moment)
-    seen = await looking("member", size=way.size)
+    seen = await open_page("member", size=way.size)
     page, hand = seen.page, way(seen.page)
     await seen.open("/")
     await hand.go("Runs")

@@ -16,7 +16,7 @@ def _fail_in_part(web: WebSite, run: str) -> None:
         database.execute("UPDATE changes SET outcome = 'failed' WHERE run_id = ? AND position = 0", (run,))
 
 
-async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, web: WebSite) -> None:
+async def test_a_run_is_put_back_after_a_preview_and_an_approval(open_page: Look, web: WebSite) -> None:
     """The dialog counts undoable changes, the undo waits, and both runs link to each other.
 
     A change that failed after a part of it was made is among them. Changes of its store are stopped
@@ -25,7 +25,7 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, 
     automation = await hiding(web, "To undo", ["Undone a", "Undone b"])
     run = await web.run(automation["id"], "to-undo")
     before = await hidden_products(web)
-    seen = await looking("approver")
+    seen = await open_page("approver")
     page = seen.page
     await seen.open(f"/approvals/{run['approval_id']}")
     await expect(page.get_by_text("2 of 2 can be undone for 365 days")).to_be_visible()
@@ -69,14 +69,14 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, 
     await expect(rows.filter(has_text="put back")).to_have_count(2)
 
 
-async def test_a_run_is_undone_with_one_hand_on_a_phone(looking: Look, web: WebSite) -> None:
+async def test_a_run_is_undone_with_one_hand_on_a_phone(open_page: Look, web: WebSite) -> None:
     """Every page of an undo fits a width of 390 pixels.
 
     The dialog stops the run that comes first. What somebody changed since is left, and said so.
     """
     automation = await hiding(web, "Undone on a phone", ["Phone a", "Phone b", "Phone c"])
     run = await web.run(automation["id"], "undone-on-a-phone")
-    seen = await looking("approver", size="phone")
+    seen = await open_page("approver", size="phone")
     page = seen.page
     await seen.open(f"/approvals/{run['approval_id']}")
     await page.get_by_text("Details", exact=True).click()

@@ -16,13 +16,13 @@ from tests.web.workflows import IMPORTS
 
 @pytest.mark.parametrize("size", PHONE_OR_BOTH)
 async def test_values_of_variables_are_given_at_set_up_and_changed_later(
-    looking: Look, web: WebSite, size: Size
+    open_page: Look, web: WebSite, size: Size
 ) -> None:
     """Names what has no value, refuses a key at its field, and saves another value with the next version."""
     member = await web.session_of("member")
     body = {"source": "workflow_tool", "name": "Shop texts", "content": chain(SHOWN, name=size)}
     kept = (await member.call("POST", IMPORTS, body))["import"]
-    seen = await looking("member", size=size)
+    seen = await open_page("member", size=size)
     page = seen.page
     await seen.open(f"/imports/{kept['id']}")
     await expect(page.get_by_text("1 variable of n8n needs a value before it can run.")).to_be_visible()

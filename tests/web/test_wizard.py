@@ -9,12 +9,12 @@ from tests.web.conftest import Look
 from tests.web.site import WebSite
 
 
-async def test_a_store_event_starts_an_activated_automation(looking: Look, web: WebSite) -> None:
+async def test_a_store_event_starts_an_activated_automation(open_page: Look, web: WebSite) -> None:
     """An event automation is created as a draft, activated, and started by the store's event.
 
     See docs/design/web.md#set-up and docs/design/web.md#schedule-editor.
     """
-    seen = await looking("member")
+    seen = await open_page("member")
     page = seen.page
     await page.clock.install()
     await seen.open("/automations/new/tag-orders-by-rule/where")
