@@ -264,7 +264,7 @@ TEMPLATE = base.define(
         base.read_step(READ, "Read orders and their risk", _read_risk),
         base.decide_step(DECIDE, "Find the risky ones", _decide_risk),
         base.change_step(HOLD, "Hold and tag them", _hold_orders),
-        base.send_step(SEND, "Tell Teams", post_to_teams),
+        base.send_step(SEND, "Post to Teams", post_to_teams),
     ),
     topics=("orders/create",),
     schedule=Schedule(Cadence.HOURLY),

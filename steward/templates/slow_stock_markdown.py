@@ -378,7 +378,7 @@ TEMPLATE = base.define(
         base.read_step(READ, "Read sales, stock and cost", _read_sales),
         base.decide_step(PICK, "Find what does not sell", _pick_slow),
         base.change_step(CHANGE, "Mark the prices down", change_prices),
-        base.send_step(SEND, "Tell Teams", post_to_teams),
+        base.send_step(SEND, "Post to Teams", post_to_teams),
     ),
     schedule=Schedule(Cadence.MONTHLY, time_of_day="06:00", day_of_month=1),
     changes=(
