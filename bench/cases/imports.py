@@ -13,7 +13,7 @@ from bench.rounds import Case, Env, Figure, OpenCase
 from bench.service import Bench, open_bench
 from steward import periodic_tasks, worker
 from steward.clock import SystemClock
-from steward.imports import keep
+from steward.imports import storage
 from steward.imports.n8n.read import read_value
 from steward.imports.preview import PreviewQuery, preview
 from steward.model import plan_json
@@ -112,7 +112,7 @@ async def previewed(env: Env) -> AsyncIterator[OpenCase]:
 
 async def _preview(bench: Bench, evaluator: Evaluator) -> None:
     content = json.loads(json.dumps(export()))
-    prepared = await keep.prepare("workflow_tool", content, None, evaluator)
+    prepared = await storage.prepare("workflow_tool", content, None, evaluator)
     reading = prepared.reading
     plan, issues = plan_json.to_json(reading.plan), [finding.wire() for finding in reading.report.findings]
     load = partial(preview, actor=bench.owner, plan=plan, issues=issues, query=PreviewQuery())

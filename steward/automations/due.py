@@ -52,11 +52,11 @@ async def decide_many(
     *,
     rules: AutomationRules,
     max_slots: int | None,
-    started: list[timedelta] | None = None,
+    delays: list[timedelta] | None = None,
 ) -> dict[OrgId, dict[AutomationId, Timing]]:
     """Like `decide_due`, for several organizations; takes locks kind by kind, in sorted order.
 
-    Appends to `started` how late each run was created.
+    Appends to `delays` how late each run was created.
     """
     slots_by_org = {org: await _due_slots(tx, org, due[org], max_slots=max_slots) for org in sorted(due)}
     late = tx.now - rules.late_limit
@@ -72,8 +72,8 @@ async def decide_many(
         decided = await _decide_of_org(
             tx, org, slots_by_automation, startable[org], queues, late=late, rules=rules
         )
-        if started is not None:
-            started += [tx.now - decision.run_at for decision in decided if decision.run_id is not None]
+        if delays is not None:
+            delays += [tx.now - decision.run_at for decision in decided if decision.run_id is not None]
     return await _store_timings(tx, slots_by_org)
 
 

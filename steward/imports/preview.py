@@ -12,7 +12,7 @@ from steward.automations.platforms import unsupported_parts
 from steward.automations.workflow_checks import with_variables
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
-from steward.imports import keep
+from steward.imports import storage
 from steward.imports.reach import reach_of
 from steward.model import plan_json
 from steward.model.account import Actor
@@ -67,7 +67,7 @@ async def preview(
         ]
     )
     return {
-        "plan": keep.shown_plan(plan),
+        "plan": storage.shown_plan(plan),
         "bindable": await bindable(tx, actor.org, plan_),
         "callable": await calls.callable_steps(tx, actor.org, plan),
         "variables": workflows.variables_wire(plan_),

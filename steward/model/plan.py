@@ -79,7 +79,7 @@ class StepSource:
     reachable: bool = True
     inputs: int = 1
     ports: tuple[str, ...] = ("out:0",)
-    place: tuple[float, float] = (0.0, 0.0)
+    position: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class PlanTrigger:
     schedule: JsonObject | None = None
     topics: tuple[str, ...] = ()
     replaced: str | None = None
-    place: tuple[float, float] = (0.0, 0.0)
+    position: tuple[float, float] = (0.0, 0.0)
     fields: tuple[StartField, ...] = ()
     picks: tuple[str, ...] | None = None  # the fields that a called workflow receives; None: all
     tells_time: bool = True  # whether a schedule passes on its time; older ones pass on an empty item

@@ -59,7 +59,7 @@ def _trigger(trigger: PlanTrigger) -> JsonObject:
         "schedule": trigger.schedule,
         "topics": list(trigger.topics),
         "replaced": trigger.replaced,
-        "place": list(trigger.place),
+        "place": list(trigger.position),
         "fields": [_field(part) for part in trigger.fields],
         "picks": None if trigger.picks is None else list(trigger.picks),
         **({} if trigger.tells_time else {"tells_time": False}),
@@ -134,7 +134,7 @@ def _step(step: PlanStep) -> JsonObject:
         "reachable": origin.reachable,
         "inputs": origin.inputs,
         "ports": list(origin.ports),
-        "place": list(origin.place),
+        "place": list(origin.position),
     }
 
 
@@ -211,7 +211,7 @@ def _read_trigger(stored: Mapping[str, Any]) -> PlanTrigger:
         schedule=stored["schedule"],
         topics=tuple(stored["topics"]),
         replaced=stored["replaced"],
-        place=(stored["place"][0], stored["place"][1]),
+        position=(stored["place"][0], stored["place"][1]),
         fields=tuple(_read_field(part) for part in stored.get("fields", ())),
         picks=None if stored.get("picks") is None else tuple(stored["picks"]),
         tells_time=stored.get("tells_time", True),
@@ -239,7 +239,7 @@ def _read_step(stored: Mapping[str, Any]) -> PlanStep:
             reachable=stored["reachable"],
             inputs=stored["inputs"],
             ports=tuple(stored["ports"]),
-            place=(stored["place"][0], stored["place"][1]),
+            position=(stored["place"][0], stored["place"][1]),
         )
     return PlanStep(
         name=stored["name"],

@@ -160,9 +160,8 @@ class UnusableResponse(CallError):
 
     kind = ErrorKind.BROKEN
 
-    def __init__(self, what: str, *, platform_text: str = "") -> None:
-        super().__init__(f"The account's answer cannot be used: {what}.", platform_text=platform_text)
-        self.what = what
+    def __init__(self, reason: str, *, platform_text: str = "") -> None:
+        super().__init__(f"The account's response cannot be used: {reason}.", platform_text=platform_text)
 
 
 class ResponseTooLarge(UnusableResponse):

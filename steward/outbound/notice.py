@@ -14,7 +14,7 @@ from steward.outbound.transport import HttpTransport, OutboundRequest, RequestFa
 from steward.telemetry.redact import Secret
 
 _NOTICE_S = 15.0
-NOTICE_ANSWER_BYTES = 64 * 1024
+NOTICE_RESPONSE_BYTES = 64 * 1024
 _WEBHOOK_KIND = "webhook"
 _WEBHOOK_RATE = RateLimit(max_concurrency=4)
 _WEBHOOK_TIMEOUTS = Timeouts(read_s=_NOTICE_S, write_s=_NOTICE_S, first_byte_s=_NOTICE_S)
@@ -57,7 +57,7 @@ class NoticeHttp:
             headers={"content-type": "application/json", **(headers or {})},
             timeout_s=_NOTICE_S,
             max_wait_s=_NOTICE_S,
-            max_bytes=NOTICE_ANSWER_BYTES,
+            max_bytes=NOTICE_RESPONSE_BYTES,
             discards_answer=not reads_answer,
             credentials=self._target.endpoint.credentials,
             urgency=Urgency.MANAGEMENT,

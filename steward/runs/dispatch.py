@@ -188,19 +188,19 @@ async def _attempt(
 async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Decisions:
     """Decides the due slots of `keys` in this transaction."""
     locked = await _lock_automations(tx, keys)
-    started: list[timedelta] = []
+    delays: list[timedelta] = []
     decided = await due.decide_many(
         tx,
         {org: by_id for org, by_id in locked.items() if by_id},
         rules=rules,
         max_slots=_SLOTS_PER_AUTOMATION,
-        started=started,
+        delays=delays,
     )
     done = [automation for by_id in decided.values() for automation in by_id]
     if done:
         await due_rows.clear(tx, lifecycle.DISPATCH, done)
     withdrawn = _withdrawn(locked, rules)
-    return Decisions([timing for by_id in decided.values() for timing in by_id.values()], started, withdrawn)
+    return Decisions([timing for by_id in decided.values() for timing in by_id.values()], delays, withdrawn)
 
 
 async def _lock_automations(tx: Tx, keys: Sequence[Key]) -> dict[OrgId, dict[AutomationId, LockedAutomation]]:

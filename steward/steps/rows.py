@@ -40,7 +40,7 @@ async def read_table(
 
 
 def named_rows(
-    table: SheetTable, columns: Sequence[str | None], *, what: str = "sheet"
+    table: SheetTable, columns: Sequence[str | None], *, source: str = "sheet"
 ) -> tuple[NamedRow, ...]:
     """Returns the rows below the header with the cells of `columns`; None as a column gives None cells.
 
@@ -49,9 +49,9 @@ def named_rows(
     header = table.rows[0].cells if table.rows and table.rows[0].number == 1 else ()
     heads = [key_of(cell).casefold() for cell in header]
     if not any(heads):
-        message = f"The {what} has no header. Its first row must name the columns."
+        message = f"The {source} has no header. Its first row must name the columns."
         raise StepFailed("sheet_empty", message)
-    indexes = [None if name is None else _column_index(heads, name, what) for name in columns]
+    indexes = [None if name is None else _column_index(heads, name, source) for name in columns]
     return tuple(
         NamedRow(row.number, tuple(_cell(row.cells, index) for index in indexes))
         for row in table.rows[1:]
@@ -86,12 +86,12 @@ def column_letters(column: int) -> str:
     return letters
 
 
-def _column_index(heads: Sequence[str], name: str, what: str) -> int:
+def _column_index(heads: Sequence[str], name: str, source: str) -> int:
     head = key_of(name).casefold()
     if head not in heads:
-        raise StepFailed("column_missing", f"The {what} has no column named {name}. Check its first row.")
+        raise StepFailed("column_missing", f"The {source} has no column named {name}. Check its first row.")
     if heads.count(head) > 1:
-        raise StepFailed("column_repeated", f"The {what} has more than one column named {name}.")
+        raise StepFailed("column_repeated", f"The {source} has more than one column named {name}.")
     return heads.index(head)
 
 

@@ -24,7 +24,7 @@ from steward.version import __version__
 MAX_WAITING = 2_048
 BATCH = 512
 _EVERY_SECONDS = 5.0
-MAX_ANSWER_BYTES = 64 * 1024
+MAX_RESPONSE_BYTES = 64 * 1024
 _TIMEOUT_SECONDS = 5.0
 _LAST_SECONDS = 2.0
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
@@ -32,21 +32,21 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
 
 
-class _ShortAnswers(HTTPAdapter):
-    """An adapter that reads only the beginning of an answer: a collector may send without end."""
+class _ShortResponses(HTTPAdapter):
+    """An adapter that reads only the beginning of a response: a collector may send without end."""
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
-        """Sends a request; cuts off the body of its answer at MAX_ANSWER_BYTES."""
+        """Sends a request; cuts off the body of its response at MAX_RESPONSE_BYTES."""
         response = super().send(request, **{**options, "stream": True})
         with response.raw as raw:
-            response.raw = io.BytesIO(raw.read(MAX_ANSWER_BYTES, decode_content=False))
+            response.raw = io.BytesIO(raw.read(MAX_RESPONSE_BYTES, decode_content=False))
         return response
 
 
 def _session() -> requests.Session:
     session = requests.Session()
     for scheme in ("http://", "https://"):
-        session.mount(scheme, _ShortAnswers())
+        session.mount(scheme, _ShortResponses())
     return session
 
 

@@ -15,7 +15,7 @@ from steward.model.refusals import ValidationFailed
 from tests.connectors.test_refresh_tokens import API, FORM, ask, stored
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop
-from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 from tests.services.oauth_server import OAuthServer
 from tests.services.running import shop_beside
 
@@ -35,7 +35,7 @@ async def shop(
 ) -> AsyncIterator[Shop]:
     """Yields a service beside the server and an API that knows its tokens."""
 
-    def respond(request: SeenRequest) -> FakeAnswer:
+    def respond(request: SeenRequest) -> ServiceResponse:
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         is_known = token in server.access_tokens and not server.rejects
         return (200, {"ok": True}) if is_known else (401, {})

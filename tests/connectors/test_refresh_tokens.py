@@ -20,7 +20,7 @@ from steward.outbound.transport import HttpTransport
 from steward.telemetry.redact import Secret
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop
-from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 from tests.services.oauth_server import CLIENT_ID, CLIENT_SECRET, OAuthServer
 from tests.services.running import shop_beside
 
@@ -46,7 +46,7 @@ async def shop(
 ) -> AsyncIterator[Shop]:
     """Yields a service beside the server and an API that knows its tokens."""
 
-    def respond(request: SeenRequest) -> FakeAnswer:
+    def respond(request: SeenRequest) -> ServiceResponse:
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         return (200, {"ok": True}) if token in server.access_tokens else (401, {})
 

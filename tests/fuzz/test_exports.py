@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from steward.imports.content import Unreadable, content_of
-from steward.imports.keep import needs_of, shown_plan
 from steward.imports.n8n.read import read_value
 from steward.imports.reading import read_export
 from steward.imports.shopify_flow import read as store_flow
+from steward.imports.storage import needs_of, shown_plan
 from steward.model import plan_json
 from tests.case_data import case_data
 from tests.imports.exports import chain, node

@@ -9,7 +9,7 @@ from typing import Any
 
 from steward.automations.from_plan import CreateWorkflowCommand
 from steward.database.imports.records import Import
-from steward.imports import keep
+from steward.imports import storage
 from steward.imports.run_as import run_as
 from steward.model.automation import Automation
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -87,14 +87,14 @@ def calling(steps: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
     return node("Call", "executeWorkflow", 1.2, request_body)
 
 
-async def store_export(shop: Shop, export: Mapping[str, Any]) -> keep.StoredImport:
+async def store_export(shop: Shop, export: Mapping[str, Any]) -> storage.StoredImport:
     """Stores the export as the API does."""
     evaluator = Evaluator(shop.service.worker_context.sandbox_pool, str(shop.owner.org), "import")
-    prepared = await keep.prepare("workflow_tool", dict(export), None, evaluator)
+    prepared = await storage.prepare("workflow_tool", dict(export), None, evaluator)
     name = str(export.get("name") or "An import")
     return await shop.write(
         partial(
-            keep.keep,
+            storage.store,
             actor=shop.owner,
             source="workflow_tool",
             name=name,

@@ -12,7 +12,7 @@ from steward.automations.calls import MAX_CALLS
 from steward.automations.from_plan import CreateWorkflowCommand
 from steward.automations.updates import change
 from steward.automations.updates.update_command import UpdateCommand
-from steward.imports import keep
+from steward.imports import storage
 from steward.imports.n8n.read import read_value
 from steward.imports.preview import PreviewQuery, preview
 from steward.imports.run_as import run_as
@@ -164,7 +164,7 @@ async def test_a_chosen_workflows_message_is_approved_with_its_step(shop: Shop) 
     first_step = code("One", "return [{json: {id: 7}}]")
     calls, bindings = {"Call": {"import_id": chosen}}, {"Call": bound(shop)}
     automation = await automated(shop, chain(first_step, call_by_id()), calls=calls, bindings=bindings)
-    await shop.write(partial(keep.delete, actor=shop.owner, import_id=chosen))
+    await shop.write(partial(storage.delete, actor=shop.owner, import_id=chosen))
     run = await shop.waiting(automation)
     assert shop.writes() == []
     await shop.approve(run)

@@ -10,7 +10,7 @@ from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
 from steward.outbound.endpoint import PlatformEndpoint, SecretUrl
 from steward.outbound.errors import CallRefused, PlatformUnavailable, WrongAddress
-from steward.outbound.notice import NOTICE_ANSWER_BYTES, webhook_endpoint
+from steward.outbound.notice import NOTICE_RESPONSE_BYTES, webhook_endpoint
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
@@ -63,7 +63,7 @@ async def test_a_redirect_is_not_followed(status: int) -> None:
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("size", [NOTICE_ANSWER_BYTES, NOTICE_ANSWER_BYTES + 1, 12 * 1024 * 1024])
+@pytest.mark.parametrize("size", [NOTICE_RESPONSE_BYTES, NOTICE_RESPONSE_BYTES + 1, 12 * 1024 * 1024])
 async def test_an_answer_of_any_size_is_thrown_away(size: int) -> None:
     """The status alone counts; a receiver cannot make its answer a burden."""
     client = over(streamed(200, b"x" * size), [])

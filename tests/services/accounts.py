@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 
 SID = "AC" + "0a" * 16
 # By kind: the host, the settings of a connection, and the answers by method and path.
@@ -33,7 +33,7 @@ PAGE = {
     },
 }  # fmt: skip
 RECORD = {"id": "recA", "createdTime": "2026-05-01T00:00:00.000Z", "fields": {"Name": "Tea", "Stock": 3}}
-_TABLES: Mapping[str, tuple[str, Mapping[tuple[str, str], FakeAnswer]]] = {
+_TABLES: Mapping[str, tuple[str, Mapping[tuple[str, str], ServiceResponse]]] = {
     "telegram": ("api.telegram.org", {
         ("GET", f"{_BOT}/getMe"): (200, {"ok": True, "result": _TELEGRAM_MESSAGE["from"]}),
         ("POST", f"{_BOT}/sendMessage"): (200, {"ok": True, "result": _TELEGRAM_MESSAGE}),
@@ -74,7 +74,7 @@ _TABLES: Mapping[str, tuple[str, Mapping[tuple[str, str], FakeAnswer]]] = {
     }),
 }  # fmt: skip
 # What a service answers to a wrong key.
-REFUSED: Mapping[str, FakeAnswer] = {
+REFUSED: Mapping[str, ServiceResponse] = {
     "telegram": (401, {"ok": False, "error_code": 401, "description": "Unauthorized"}),
     "discord": (401, {"message": "401: Unauthorized", "code": 0}),
     "mattermost": (
@@ -95,7 +95,7 @@ def fake(kind: str) -> FakeService:
     """Returns the fake of a service; an unknown path is refused as a wrong key is."""
     host, answers = _TABLES[kind]
 
-    def respond(request: SeenRequest) -> FakeAnswer:
+    def respond(request: SeenRequest) -> ServiceResponse:
         return answers.get((request.method, request.path), REFUSED[kind])
 
     return FakeService(host, respond)

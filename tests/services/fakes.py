@@ -26,7 +26,7 @@ class SeenRequest:
 
 
 # Status and body; a body of None is empty.
-FakeAnswer = tuple[int, Any]
+ServiceResponse = tuple[int, Any]
 
 
 @dataclass
@@ -37,9 +37,9 @@ class FakeService:
     """
 
     host: str
-    respond: Callable[[SeenRequest], FakeAnswer]
+    respond: Callable[[SeenRequest], ServiceResponse]
     seen: list[SeenRequest] = field(default_factory=list)
-    answers: list[FakeAnswer | Exception] = field(default_factory=list)
+    answers: list[ServiceResponse | Exception] = field(default_factory=list)
 
     def sent(self) -> list[SeenRequest]:
         """Returns the requests received that were not reads."""

@@ -17,7 +17,7 @@ from steward.fake_platforms.application import create
 from steward.model.connection import Connection
 from tests.fake_clock import FakeClock
 from tests.runs.shop import HOST, Shop
-from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 
 ADDRESS = "shop@shop.example"
 SESSION = "5" * 64
@@ -68,7 +68,7 @@ class Mailbox:
     sent: list[tuple[EmailMessage, str | None]] = field(default_factory=list)
     drafts: list[tuple[EmailMessage, str | None]] = field(default_factory=list)
 
-    def respond(self, request: SeenRequest) -> FakeAnswer:
+    def respond(self, request: SeenRequest) -> ServiceResponse:
         """Answers one request as Gmail does."""
         path = request.path.removeprefix("/gmail/v1/users/me")
         if path == "/profile":

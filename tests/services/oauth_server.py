@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 
 CLIENT_ID, CLIENT_SECRET = "app-1", "app secret 1"
 
@@ -57,7 +57,7 @@ class OAuthServer:
         self.codes[code] = query
         return {"code": code, "state": query["state"]}
 
-    def respond(self, request: SeenRequest) -> FakeAnswer:
+    def respond(self, request: SeenRequest) -> ServiceResponse:
         """Answers a token request."""
         form = dict(request.body)
         if not self._knows_client(form, request.headers):
@@ -75,7 +75,7 @@ class OAuthServer:
         pair = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET.replace(' ', '+')}".encode()).decode()
         return headers.get("authorization") == f"Basic {pair}" and "client_secret" not in form
 
-    def _by_code(self, form: Mapping[str, str]) -> FakeAnswer:
+    def _by_code(self, form: Mapping[str, str]) -> ServiceResponse:
         query = self.codes.pop(form["code"], None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
@@ -87,7 +87,7 @@ class OAuthServer:
             return 400, {"error": "invalid_grant"}
         return self._tokens(self._new_refresh() if self.gives_refresh else None)
 
-    def _by_refresh(self, token: str) -> FakeAnswer:
+    def _by_refresh(self, token: str) -> ServiceResponse:
         self.exchanged.set()
         if token in self.spent:  # a second use: the sender may have stolen it
             self.refresh_tokens.clear()
@@ -104,7 +104,7 @@ class OAuthServer:
         self.refresh_tokens.add(token)
         return token
 
-    def _tokens(self, refresh: str | None) -> FakeAnswer:
+    def _tokens(self, refresh: str | None) -> ServiceResponse:
         access = self._next("access")
         self.access_tokens.add(access)
         answer: dict[str, Any] = {"access_token": access, "token_type": "Bearer"}

@@ -9,7 +9,7 @@ from steward.connections import connect, sign_in
 from steward.connections.sign_in import SignInExchange
 from steward.model.connection import Connection
 from tests.runs.shop import Shop
-from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 from tests.services.oauth_server import CLIENT_ID, CLIENT_SECRET, OAuthServer
 
 ADDRESS = "shop@shop.example"
@@ -45,7 +45,7 @@ class OutlookMailbox:
 
     lists: list[dict[str, str]] = field(default_factory=list)
 
-    def respond(self, request: SeenRequest) -> FakeAnswer | tuple[int, str]:
+    def respond(self, request: SeenRequest) -> ServiceResponse | tuple[int, str]:
         """Answers one request as Graph does."""
         path = request.path.removeprefix("/v1.0/me")
         match (request.method, path):
@@ -70,7 +70,7 @@ class OutlookMailbox:
         words = {"code": "ErrorItemNotFound", "message": "The specified object was not found in the store."}
         return 404, {"error": words}
 
-    def _listed(self, request: SeenRequest) -> FakeAnswer:
+    def _listed(self, request: SeenRequest) -> ServiceResponse:
         query = dict(request.query)
         self.lists.append(query)
         if "$skip" in query:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 
 TOKEN = "xoxb-1-2-abcdefghijkl"
 WEBHOOK = "https://hooks.slack.com/services/T1/B1/x1y2z3"
@@ -15,7 +15,7 @@ _AUTH = {
 }  # fmt: skip
 
 
-def respond(request: SeenRequest) -> FakeAnswer:
+def respond(request: SeenRequest) -> ServiceResponse:
     """Answers as Slack does, which refuses with status 200 and `ok` false."""
     if request.headers.get("authorization") != f"Bearer {TOKEN}":
         return 200, {"ok": False, "error": "invalid_auth"}

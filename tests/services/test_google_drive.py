@@ -16,7 +16,7 @@ from tests.fake_clock import FakeClock
 from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
-from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 from tests.services.gmail import sign_in_settings, signed_in
 from tests.services.running import call_of, findings_of, items_of, shop_beside
 
@@ -33,7 +33,7 @@ ITEM = code("Items", "return [{json: {id: 'f1'}}]")
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
-def respond(request: SeenRequest) -> FakeAnswer:
+def respond(request: SeenRequest) -> ServiceResponse:
     """Answers as Drive v3 documents: a folder with a CSV file and a Google document."""
     query, path = request.query, request.path.removeprefix("/drive/v3")
     if path == "/about":

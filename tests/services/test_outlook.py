@@ -15,7 +15,7 @@ from tests.fake_clock import FakeClock
 from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
-from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 from tests.services.oauth_server import OAuthServer
 from tests.services.outlook import (
     ADDRESS,
@@ -200,7 +200,7 @@ async def test_a_lost_answer_is_never_sent_again(shop: Shop, api: FakeService, s
     automation = await automated(shop, chain(ONE_ITEM, step), send_mode="send", **more)
     real = api.respond
 
-    def cut(request: SeenRequest) -> FakeAnswer:
+    def cut(request: SeenRequest) -> ServiceResponse:
         if request.method == "POST":
             raise httpx.ReadError("cut")
         return real(request)

@@ -20,7 +20,7 @@ from steward.database.engine.base import Tx
 from steward.model.refusals import WrongState
 from steward.model.run import Mode, RunStatus
 from steward.run_queue import ending, spans
-from steward.telemetry.otlp import MAX_ANSWER_BYTES, MAX_WAITING, OtlpTraces
+from steward.telemetry.otlp import MAX_RESPONSE_BYTES, MAX_WAITING, OtlpTraces
 from steward.telemetry.traces import Span, Traces, new_span, run_span
 from tests.fake_clock import FakeClock
 from tests.processes.approved_run import assert_written_once, hiding, slow_writes
@@ -291,7 +291,7 @@ async def test_a_collector_that_is_away_costs_spans_alone() -> None:
 
 
 async def test_a_collector_that_answers_without_end_is_cut_off() -> None:
-    """Reads at most MAX_ANSWER_BYTES of an answer, and counts the request as accepted."""
+    """Reads at most MAX_RESPONSE_BYTES of an answer, and counts the request as accepted."""
     sent = 0
 
     class Endless(BaseHTTPRequestHandler):
@@ -302,7 +302,7 @@ async def test_a_collector_that_answers_without_end_is_cut_off() -> None:
             self.end_headers()
             with contextlib.suppress(OSError):
                 while sent < ENDLESS_BYTES:
-                    sent += self.wfile.write(bytes(MAX_ANSWER_BYTES))
+                    sent += self.wfile.write(bytes(MAX_RESPONSE_BYTES))
 
         def log_message(self, format: str, *args: object) -> None:
             """Writes nothing."""
@@ -316,7 +316,7 @@ async def test_a_collector_that_answers_without_end_is_cut_off() -> None:
     await traces.close()
     await asyncio.to_thread(thread.join)
     server.server_close()
-    assert MAX_ANSWER_BYTES <= sent < ENDLESS_BYTES
+    assert MAX_RESPONSE_BYTES <= sent < ENDLESS_BYTES
 
 
 async def test_traces_without_the_extra_stop_the_start(sqlite_url: str, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from steward.automations.workflows import variables_wire
 from steward.database.automations import plans
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
-from steward.imports.keep import shown_plan
 from steward.imports.n8n.start_fields import start_form
+from steward.imports.storage import shown_plan
 from steward.model import plan_json
 from steward.model.account import Role
 from steward.model.automation import AutomationKind

@@ -58,10 +58,10 @@ from steward.automations.from_plan import CreateWorkflowCommand
 from steward.database.engine.base import Tx, ms
 from steward.database.imports import records as imports
 from steward.database.imports.records import Import
-from steward.imports import keep as keeping
-from steward.imports.keep import PreparedImport
+from steward.imports import storage
 from steward.imports.preview import PreviewQuery, preview
 from steward.imports.run_as import run_as
+from steward.imports.storage import PreparedImport
 from steward.model import plan_json
 from steward.model.account import Scope
 from steward.model.ids import IntegrationId, new_id
@@ -211,7 +211,7 @@ def record(stored_import: Import, *, with_plan: bool = False) -> ImportRecord:
         created_by=stored_import.maker.created_by,
         created_via=stored_import.maker.created_via,
         api_client_id=stored_import.maker.api_client_id,
-        plan=keeping.shown_plan(stored_import.plan)
+        plan=storage.shown_plan(stored_import.plan)
         if with_plan and stored_import.plan is not None
         else UNSET,
     )
@@ -226,13 +226,13 @@ def _evaluator(call: ApiCall) -> Evaluator:
 async def prepare_keep(call: ApiCall) -> PreparedImport:
     """Reads the export before any transaction is open."""
     body: KeepBody = call.body
-    return await keeping.prepare(body.source, body.content, body.name, _evaluator(call))
+    return await storage.prepare(body.source, body.content, body.name, _evaluator(call))
 
 
 async def keep(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/imports` with a new import, or the one of equal content."""
     body: KeepBody = call.body
-    stored = await keeping.keep(
+    stored = await storage.store(
         tx,
         call.actor,
         body.source,
@@ -272,14 +272,14 @@ async def get(tx: Tx, call: ApiCall) -> Response:
 
 async def delete(tx: Tx, call: ApiCall) -> Response:
     """Answers `DELETE /v1/automations/imports/{importId}`."""
-    await keeping.delete(tx, call.actor, call.ids["import_id"])
+    await storage.delete(tx, call.actor, call.ids["import_id"])
     return EmptyResponse()
 
 
 async def prepare_preview(call: ApiCall) -> PreparedImport:
     """Reads the export before any transaction is open."""
     body: ImportPreviewBody = call.body
-    return await keeping.prepare(body.source, body.content, None, _evaluator(call))
+    return await storage.prepare(body.source, body.content, None, _evaluator(call))
 
 
 async def preview_sent(tx: Tx, call: ApiCall) -> Response:

@@ -148,7 +148,7 @@ def _hosts(text: str, private_hosts: Collection[str], errors: dict[str, list[str
     if len(entries) > MAX_HOSTS:
         errors["hosts"] = [f"Name at most {MAX_HOSTS} hosts."]
     try:
-        hosts = list(dict.fromkeys(_host(entry, private_hosts) for entry in entries))
+        hosts = list(dict.fromkeys(_permitted_host(entry, private_hosts) for entry in entries))
     except ValueError as error:
         errors["hosts"] = [str(error)]
         return []
@@ -159,8 +159,8 @@ def _hosts(text: str, private_hosts: Collection[str], errors: dict[str, list[str
     return hosts
 
 
-def _host(entry: str, private_hosts: Collection[str]) -> str:
-    """Returns the host that an entry names, if it may be called. Raises ValueError with words."""
+def _permitted_host(entry: str, private_hosts: Collection[str]) -> str:
+    """Returns the host that an entry names. Raises ValueError with words, also if it may not be called."""
     named = _named_host(entry)
     listing = listing_of(named)
     if listing is not None and listing not in private_hosts:

@@ -77,7 +77,7 @@ def _names_referenced(plan: Plan) -> set[str]:
 
 def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
     """Returns the steps reached from the trigger, depth first and from top to bottom."""
-    positions = {step.name: (step.origin.place if step.origin else (0.0, 0.0)) for step in plan.steps}
+    positions = {step.name: (step.origin.position if step.origin else (0.0, 0.0)) for step in plan.steps}
     after = _ranked_targets(plan, by_port=by_port)
     ordered: list[str] = []
     visited = {entry}
@@ -124,7 +124,7 @@ def first_step(steps: Sequence[PlanStep], edges: Iterable[PlanEdge]) -> str | No
     roots = [step for step in enabled if step.name not in targets] or enabled
 
     def rank(step: PlanStep) -> tuple[int, float, float]:
-        x, y = step.origin.place if step.origin is not None else (0.0, 0.0)
+        x, y = step.origin.position if step.origin is not None else (0.0, 0.0)
         return -len(reach_from(after, step.name)), y, x
 
     return min(roots, key=rank).name if roots else None

@@ -143,7 +143,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
         supported=not any(finding.level is FindingLevel.ERROR for finding in step_findings.findings),
         inputs=kind.inputs(definition),
         ports=_ports(kind, definition, on_error),
-        place=node.position,
+        position=node.position,
     )
     config = encode_config(kind.stored_parameters(definition))
     step = PlanStep(
@@ -234,7 +234,7 @@ def _unsupported(node: Node, why: tuple[str, str]) -> tuple[PlanStep, list[Findi
         on_error=_on_error(node),
         disabled=node.disabled,
         supported=False,
-        place=node.position,
+        position=node.position,
     )
     step = PlanStep(node.name, _title(node.name, node), StepKind.DECIDE, UNSUPPORTED, {}, origin)
     findings = [Finding(node.name, FindingLevel.ERROR, *why)]

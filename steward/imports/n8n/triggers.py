@@ -67,7 +67,7 @@ class ProposedTrigger:
 def proposed(node: Node) -> ProposedTrigger:
     """Returns the start that a trigger node becomes, with its findings."""
     if node.type in _BY_HAND:
-        trigger = PlanTrigger(node.name, "manual", place=node.position, picks=_picks(node))
+        trigger = PlanTrigger(node.name, "manual", position=node.position, picks=_picks(node))
         proposal = ProposedTrigger(trigger)
         if node.type in _STARTS:
             proposal.findings.append(_foreign(node, _STARTS[node.type]))
@@ -76,7 +76,7 @@ def proposed(node: Node) -> ProposedTrigger:
         return _scheduled(node)
     if node.type in _STORES:
         return _by_event(node)
-    trigger = PlanTrigger(node.name, "manual", replaced=node.type, place=node.position)
+    trigger = PlanTrigger(node.name, "manual", replaced=node.type, position=node.position)
     if node.type == "formTrigger":
         fields = form_fields(node.parameters)
         trigger = replace(trigger, fields=fields, submitted_in_utc=_is_submitted_in_utc(node))
@@ -185,24 +185,26 @@ def _by_event(node: Node) -> ProposedTrigger:
         topic_name = str(node.parameters.get("topic", ""))
         topic = topic_name if topic_name in TOPICS else None
     if topic is None:
-        proposal = ProposedTrigger(PlanTrigger(node.name, "manual", replaced=node.type, place=node.position))
+        proposal = ProposedTrigger(
+            PlanTrigger(node.name, "manual", replaced=node.type, position=node.position)
+        )
         proposal.findings.append(
             _foreign(node, "It starts by an event that stores do not report to Steward.")
         )
         return proposal
-    return ProposedTrigger(PlanTrigger(node.name, "event", topics=(topic,), place=node.position))
+    return ProposedTrigger(PlanTrigger(node.name, "event", topics=(topic,), position=node.position))
 
 
 def _scheduled(node: Node) -> ProposedTrigger:
     reading = schedules.read_schedule(node.type, node.parameters)
     if reading.is_empty:
-        proposal = ProposedTrigger(PlanTrigger(node.name, "manual", place=node.position))
+        proposal = ProposedTrigger(PlanTrigger(node.name, "manual", position=node.position))
         proposal.findings.append(_schedule_finding(node, reading))
         return proposal
     schedule = schedules.wire(**(reading.schedule or {"cadence": "manual"}))
     tells_time = node.type == "scheduleTrigger"
     trigger = PlanTrigger(
-        node.name, "schedule", schedule=schedule, place=node.position, tells_time=tells_time
+        node.name, "schedule", schedule=schedule, position=node.position, tells_time=tells_time
     )
     proposal = ProposedTrigger(trigger)
     if reading.schedule is None or reading.difference:

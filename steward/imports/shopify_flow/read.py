@@ -118,10 +118,10 @@ class _FlowReader:
             )
             message += "replaces it: choose a schedule, a store event or start it by hand."
             self.add_finding(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", message)
-            return PlanTrigger(self.trigger_name, "manual", replaced=task.task[:200], place=task.position)
+            return PlanTrigger(self.trigger_name, "manual", replaced=task.task[:200], position=task.position)
         self.roots, self.lost, self.same = started.roots, started.lost, started.paths_by_value
         self._trigger_findings(task, started)
-        return PlanTrigger(self.trigger_name, "event", topics=started.topics, place=task.position)
+        return PlanTrigger(self.trigger_name, "event", topics=started.topics, position=task.position)
 
     def _trigger_findings(self, task: Task, started: FlowTrigger) -> None:
         """Adds findings on differences of a trigger: its settings, its version, and a broader topic."""
@@ -150,7 +150,7 @@ class _FlowReader:
             )
             self.add_finding(self.trigger_name, FindingLevel.WARNING, "schedule_not_representable", message)
             schedule = wire(cadence="manual")
-        return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, place=task.position)
+        return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, position=task.position)
 
     def steps(self) -> list[PlanStep]:
         """Returns the steps of all tasks and adds their findings."""

@@ -127,7 +127,7 @@ def _supported(task: Task, name: str, kind: FlowType, names: StepNames) -> tuple
         alias=names.variable(kind.variable_of(definition), task.name),
         supported=not any(problem.level is FindingLevel.ERROR for problem in findings),
         ports=kind.ports(definition),
-        place=task.position,
+        position=task.position,
     )
     title = _title(kind.title(definition), task)
     step = PlanStep(
@@ -145,7 +145,7 @@ def _unsupported(
         supported=False,
         ports=tuple(dict.fromkeys(ONWARD if port in ("", _OUTPUT) else port[:40] for port in ports))
         or (ONWARD,),
-        place=task.position,
+        position=task.position,
     )
     step = PlanStep(name, _title(name, task), StepKind.DECIDE, _UNSUPPORTED, {}, origin)
     return step, [Finding(name, FindingLevel.ERROR, *why)]

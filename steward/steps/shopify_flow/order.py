@@ -123,5 +123,5 @@ def _ports(step: PlanStep) -> tuple[str, ...]:
 
 
 def _canvas_position(step: PlanStep) -> tuple[float, float]:
-    x, y = step.origin.place if step.origin is not None else (0.0, 0.0)
+    x, y = step.origin.position if step.origin is not None else (0.0, 0.0)
     return y, x

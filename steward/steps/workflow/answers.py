@@ -81,13 +81,13 @@ def name_value_rows(params: Params, *paths: str) -> dict[str, JsonValue]:
     return values
 
 
-def parse_json_object(value: JsonValue, what: str) -> dict[str, JsonValue]:
+def parse_json_object(value: JsonValue, part: str) -> dict[str, JsonValue]:
     """Returns an object, parsing it if it is JSON text. Raises ItemFailed."""
     parsed = js.parse_json(value) if isinstance(value, str) else value
     if isinstance(value, str) and not value.strip():
         return {}
     if not isinstance(parsed, Mapping):
-        raise ItemFailed(f"The JSON of the {what} cannot be read.")
+        raise ItemFailed(f"The JSON of the {part} cannot be read.")
     return dict(parsed)
 
 

@@ -49,21 +49,21 @@ _AUTHORIZATION: Final = ("header", "authorization")
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """The place of a key: `header`, `query`, `basic`, `path` or `body`, and a name.
+    """A place that holds a key: `location` is `header`, `query`, `basic`, `path` or `body`.
 
     The name of a path is the text before the key, with `*` for earlier keys; the name in a body is that of
     the key. `scheme` is `bearer` for a bearer header, empty for other texts, and None if the file has no
     text.
     """
 
-    place: str
+    location: str
     name: str
     scheme: str | None = None
 
     @property
     def position(self) -> tuple[str, str]:
         """The position that one key of an account can fill."""
-        return self.place, self.name if self.place == "path" else self.name.lower()
+        return self.location, self.name if self.location == "path" else self.name.lower()
 
 
 class _NoPlace(Exception):
@@ -103,11 +103,11 @@ def sign_in_of(places: Sequence[KeyPlace]) -> tuple[str, str | None]:
     if len(positions) > 1:
         return "custom", None
     [(position, key)] = positions.items()
-    if key.place in ("body", "basic"):
-        return key.place, None
+    if key.location in ("body", "basic"):
+        return key.location, None
     if position == _AUTHORIZATION and key.scheme in (None, "bearer"):
         return "bearer", None
-    return key.place, key.name
+    return key.location, key.name
 
 
 def _are_contrary(positions: Iterable[tuple[str, str]]) -> bool:
@@ -116,15 +116,15 @@ def _are_contrary(positions: Iterable[tuple[str, str]]) -> bool:
 
 
 def _places(node: NodeDefinition, reads: KeyReads) -> Iterable[KeyPlace]:
-    for path, place in _ROWS.items():
+    for path, location in _ROWS.items():
         rows = node.get(path, [])
         for row in rows if isinstance(rows, list) else ():
             if isinstance(row, Mapping):
-                yield from _of_row(place, str(row.get("name", "")), row.get("value"), reads)
-    for name, place in _JSON.items():
+                yield from _of_row(location, str(row.get("name", "")), row.get("value"), reads)
+    for name, location in _JSON.items():
         value = node.get(name)
         for member, text in _members(value, reads):
-            yield from _of_text(place, member, text)
+            yield from _of_text(location, member, text)
     for text in _texts(node.get(name) for name in BODIES):
         yield from _of_body(_parts(text, reads))
     for name in _ADDRESSES:
@@ -140,20 +140,20 @@ def _of_body(parts: Iterable[TextPart]) -> Iterable[KeyPlace]:
             yield KeyPlace("body", part.name)
 
 
-def _of_row(place: str, name: str, value: AnyJson, reads: KeyReads) -> Iterable[KeyPlace]:
+def _of_row(location: str, name: str, value: AnyJson, reads: KeyReads) -> Iterable[KeyPlace]:
     if value in ("", None):
         if is_removed_key(name, value):
-            yield KeyPlace(place, name.strip())
+            yield KeyPlace(location, name.strip())
     elif isinstance(value, str):
         if any(isinstance(part, RemovedKey) for part in _parts(name, reads)):
             raise _NoPlace
-        yield from _of_text(place, name, _written(_parts(value, reads)))
+        yield from _of_text(location, name, _written(_parts(value, reads)))
 
 
-def _of_text(place: str, name: str, text: str) -> Iterable[KeyPlace]:
+def _of_text(location: str, name: str, text: str) -> Iterable[KeyPlace]:
     """Yields the place of a header or parameter if it contains a key; an account holds its whole text."""
     before, key, after = text.partition(_KEY)
-    is_authorization = (place, name.strip().lower()) == _AUTHORIZATION
+    is_authorization = (location, name.strip().lower()) == _AUTHORIZATION
     if is_authorization and text.replace(_ENCODED, _KEY).lower().split() == ["basic", _KEY]:
         yield KeyPlace("basic", "")
     elif _ENCODED in text:
@@ -162,7 +162,7 @@ def _of_text(place: str, name: str, text: str) -> Iterable[KeyPlace]:
         if _DATA in text or not name.strip() or name.startswith("="):
             raise _NoPlace
         is_bearer = is_authorization and before.strip().lower() == "bearer" and not after.strip()
-        yield KeyPlace(place, name.strip(), "bearer" if is_bearer else "")
+        yield KeyPlace(location, name.strip(), "bearer" if is_bearer else "")
 
 
 def _members(value: AnyJson, reads: KeyReads) -> Iterable[tuple[str, str]]:

@@ -158,5 +158,5 @@ def _inputs(step: PlanStep) -> int:
 
 
 def _height(step: PlanStep) -> tuple[float, float]:
-    x, y = step.origin.place if step.origin is not None else (0.0, 0.0)
+    x, y = step.origin.position if step.origin is not None else (0.0, 0.0)
     return y, x

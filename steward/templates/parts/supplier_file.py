@@ -64,7 +64,7 @@ def table_of(body: bytes, *, encoding: str, delimiter: str, columns: Sequence[st
             table.broken.append(RefusedRow(number, key, "row_broken", message))
     if not table.count or not any(cell.strip() for cell in header):
         raise StepFailed("file_empty", "The file has no rows. Nothing was changed.")
-    table.rows = named_rows(SheetTable("", "", tuple(complete)), columns, what="file")
+    table.rows = named_rows(SheetTable("", "", tuple(complete)), columns, source="file")
     return table
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from steward.imports.content import Unreadable
-from steward.imports.keep import shown_trigger
 from steward.imports.n8n.read import read_value
 from steward.imports.n8n.schedules import read_schedule
+from steward.imports.storage import shown_trigger
 from steward.steps.n8n.nodes.graphql import only_queries
 from tests.imports.exports import calling, chain, code, drafted, listed, node, tell_step
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from steward.imports.keep import shown_trigger
 from steward.imports.n8n.read import read_value
+from steward.imports.storage import shown_trigger
 from tests.imports.exports import BEGIN, chain, code, node
 from tests.imports.n8n.one_step import errors_of
 from tests.service import Service

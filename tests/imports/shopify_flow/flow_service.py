@@ -15,7 +15,7 @@ from steward.automations.pauses import StateCommand
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.database.runs import records as runs
-from steward.imports import keep
+from steward.imports import storage
 from steward.imports.run_as import run_as
 from steward.model.automation import Automation
 from steward.model.run import Mode, Run, RunStatus
@@ -76,14 +76,14 @@ class FlowShop:
         service = Service(self.shop.service.context, self.shop.clock, lines=[], wake_hints=[])
         self.store.deliver = httpx.ASGITransport(app=service.app)
 
-    async def store_import(self, value: Mapping[str, Any]) -> keep.StoredImport:
+    async def store_import(self, value: Mapping[str, Any]) -> storage.StoredImport:
         """Stores the flow's file as the API does."""
         evaluator = Evaluator(
             self.shop.service.worker_context.sandbox_pool, str(self.shop.owner.org), "import"
         )
-        prepared = await keep.prepare("store_flow", text_of(value), None, evaluator)
+        prepared = await storage.prepare("store_flow", text_of(value), None, evaluator)
         act = partial(
-            keep.keep,
+            storage.store,
             actor=self.shop.owner,
             source="store_flow",
             name="A flow",

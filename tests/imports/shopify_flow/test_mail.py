@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from steward.automations.from_plan import CreateWorkflowCommand
-from steward.imports import keep
+from steward.imports import storage
 from steward.imports.run_as import run_as
 from steward.model.automation import Automation
 from steward.model.refusals import ValidationFailed
@@ -43,9 +43,9 @@ async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
     """Creates an automation whose mail is bound to a connection."""
     ctx = shop.service.worker_context
     evaluator = Evaluator(ctx.sandbox_pool, str(shop.owner.org), "import")
-    prepared = await keep.prepare("store_flow", text_of(MAIL), None, evaluator)
+    prepared = await storage.prepare("store_flow", text_of(MAIL), None, evaluator)
     act = partial(
-        keep.keep,
+        storage.store,
         actor=shop.owner,
         source="store_flow",
         name="Mail",

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steward.imports.content import content_of
-from steward.imports.keep import needs_of
 from steward.imports.reading import ImportReading, read_export
+from steward.imports.storage import needs_of
 from steward.model.plan import DataMode
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.case_data import case_data

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from steward.connectors.shopify.topics import TOPICS
-from steward.imports.keep import shown_trigger
 from steward.imports.shopify_flow.read import read_value
 from steward.imports.shopify_flow.schedules import read_recurrence
 from steward.imports.shopify_flow.tasks import TRIGGERS
+from steward.imports.storage import shown_trigger
 from tests.imports.shopify_flow.flows import FLOW, began, condition, flow, http
 
 NEW_YORK = "DTSTART;TZID=America/New_York:20260105T083000"  # a Monday

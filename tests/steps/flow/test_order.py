@@ -31,7 +31,7 @@ def flows(draw: st.DrawFn) -> tuple[Plan, dict[str, Outputs]]:
                 StepKind.DECIDE,
                 kind,
                 {},
-                StepSource(kind, 1.0, ports=PORTS[kind], place=location),
+                StepSource(kind, 1.0, ports=PORTS[kind], position=location),
             )
         )
         item = Item({"value": name})

@@ -42,7 +42,7 @@ def with_event_object(plan: Plan, entry: PlanTrigger) -> Plan:
     while trigger_name in names:
         trigger_name += "'"
     config: JsonObject = {"in_body": entry.replaced == "webhook"}
-    source = StepSource(EVENT_TYPE, 1.0, needs="store", place=entry.place)
+    source = StepSource(EVENT_TYPE, 1.0, needs="store", position=entry.position)
     step = PlanStep(entry.name, entry.name, StepKind.READ, "store.event", config, source)
     triggers = tuple(
         replace(trigger, name=trigger_name) if trigger.name == entry.name else trigger

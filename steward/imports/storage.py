@@ -50,7 +50,7 @@ class StoredImport:
     replayed: bool
 
 
-async def keep(
+async def store(
     tx: Tx,
     actor: Actor,
     source: str,
