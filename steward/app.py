@@ -124,7 +124,7 @@ async def build(
     )
     ctx = _worker_context(settings, engine, context, metrics, wake=hints.wake)
     handler = application.create(context, pages=static_files.built(web_origin=settings.web_origin))
-    metrics.add_counter("steward_requests_total", handler.answered, status=0, operation=1)
+    metrics.add_counter("steward_requests_total", handler.response_counts, status=0, operation=1)
     wakeups = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
     notifications = _notifications(settings, ctx, context, wake=hints.wake)
     return WiredProcess(

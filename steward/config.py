@@ -170,7 +170,7 @@ class Settings:
     settle_quiet_seconds: int = _setting(
         whole(30, 3600, test_floor=0),
         "120",
-        "Seconds after its deadline before a write without an answer is first read back",
+        "Seconds after its deadline before a write without a response is first read back",
     )
     google_client_id: str | None = _setting(TEXT, None, "OAuth client id at Google")
     google_client_secret: str | None = _setting(TEXT, None, "OAuth client secret at Google", secret=True)

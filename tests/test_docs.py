@@ -33,8 +33,8 @@ _COMPOSED = {"Sign in with Google", "Send internal email", "Unsubscribe"}
 WORK = "<!-- example: a worker does what can be done -->"
 _EXAMPLE = re.compile(
     re.escape(WORK)
-    + r"|```http\n(?P<request>.*?)```\n\nAnswer (?P<status>\d+)(?:, with `(?P<header>[^`]+)`)?:"
-    r"\n\n```json\n(?P<answer>.*?)```",
+    + r"|```http\n(?P<request>.*?)```\n\nResponse (?P<status>\d+)(?:, with `(?P<header>[^`]+)`)?:"
+    r"\n\n```json\n(?P<response>.*?)```",
     re.S,
 )
 # What differs from one run to the next: ids, times, hashes, and what stands for a secret.
@@ -67,7 +67,7 @@ def examples(text: str) -> Iterator[Example]:
         first, *lines = head.strip().splitlines()
         method, path = first.split(" ")
         headers = dict(line.split(": ", 1) for line in lines)
-        answer = json.loads(match["answer"])
+        answer = json.loads(match["response"])
         yield Example(method, path, headers, content.strip(), int(match["status"]), match["header"], answer)
 
 

@@ -170,7 +170,7 @@ async def prepare_acceptance(
     """Looks up the link and compares or hashes the password, with no transaction open.
 
     The person who made the link may hold it too. So unless the password is right for the account, or valid
-    for a new one, the answer does not reveal whether the address has an account. Raises ValidationFailed
+    for a new one, the response does not reveal whether the address has an account. Raises ValidationFailed
     (`token`, `password`, `first_name`, `last_name`), Unavailable, and RateLimited: an attempt counts as a
     sign-in.
     """

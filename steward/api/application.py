@@ -18,13 +18,13 @@ def create(
     raw_operations: Sequence[RawOperation] = RAW_OPERATIONS,
     pages: Pages | None = None,
 ) -> RequestHandler:
-    """Returns the API as an ASGI application; `pages` answers the web app's own pages and files."""
+    """Returns the API as an ASGI application; `pages` serves the web app's own pages and files."""
     row = RawOperation("GET", "/openapi.json", _Document(operations), "This document")
     return RequestHandler(context, operations, [*raw_operations, row], pages=pages)
 
 
 class _Document:
-    """Answers the OpenAPI document, which it builds at the first request."""
+    """Responds with the OpenAPI document, which it builds at the first request."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         self._operations = operations

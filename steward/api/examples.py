@@ -13,7 +13,7 @@ _FILE = Path(__file__).with_name("examples.json")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A recorded call: its path, its body (None without one) and the whole answer."""
+    """A recorded call: its path, its body (None without one) and the whole response."""
 
     path: str
     request: Mapping[str, Any] | None

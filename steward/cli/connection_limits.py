@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from steward.api.http import envelope as answers
+from steward.api.http import envelope
 from steward.api.http.address import is_among, source
 from steward.api.http.operation import Reply
 from steward.api.http.request import WRITE_WHOLE
@@ -166,14 +166,15 @@ class _Guarded(HttpToolsProtocol):
         """Closes the connection after an unreadable request, once earlier requests are answered."""
         cycle = self.cycle
         if self.pipeline:
-            self.transport.close()  # anything written now would be taken for the answer to an earlier request
+            # anything written now would be taken for the response to an earlier request
+            self.transport.close()
         elif cycle is not None and not (cycle.response_complete or cycle.more_body):
             cycle.keep_alive = False
         else:
             self._refuse(Malformed(words))
 
     def _refuse(self, refusal: Refusal) -> None:
-        self.transport.write(_raw(answers.refuse(refusal), new_id(self.limits.clock.now())))
+        self.transport.write(_raw(envelope.refuse(refusal), new_id(self.limits.clock.now())))
         self.transport.close()
 
     def on_headers_complete(self) -> None:
@@ -184,7 +185,7 @@ class _Guarded(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        extensions: dict[str, Any] = {WRITE_WHOLE: partial(_answer, self.limits, cycle)}
+        extensions: dict[str, Any] = {WRITE_WHOLE: partial(_write_response, self.limits, cycle)}
         cycle.scope["extensions"] = extensions
         super()._start_asgi_task(cycle, app)
 
@@ -210,7 +211,7 @@ class _Guarded(HttpToolsProtocol):
         super().resume_writing()
 
     def _end_idle(self) -> None:
-        # A closed connection would wait for its last answer to be read without a time limit.
+        # A closed connection would wait for its last response to be read without a time limit.
         if not self.transport.get_write_buffer_size():
             super().timeout_keep_alive_handler()
         elif self._unread is None:
@@ -241,10 +242,10 @@ class _Guarded(HttpToolsProtocol):
         self.transport.close()
 
 
-def _answer(
+def _write_response(
     limits: ConnectionLimits, cycle: RequestResponseCycle, status: int, head: bytes, body: bytes
 ) -> bool:
-    """Writes a whole answer like uvicorn's two messages; returns False if those are required."""
+    """Writes a whole response like uvicorn's two messages; returns False if those are required."""
     if (
         cycle.flow.write_paused
         or cycle.disconnected
@@ -268,5 +269,5 @@ def protocol(limits: ConnectionLimits) -> type[HttpToolsProtocol]:
 
 def _raw(reply: Reply, request_id: str) -> bytes:
     """Returns the bytes of a response after which the connection is closed."""
-    head = answers.head(len(reply.body), request_id) + lines(reply.headers)
+    head = envelope.head(len(reply.body), request_id) + lines(reply.headers)
     return b"".join((STATUS_LINE[reply.status], head, b"connection: close\r\n\r\n", reply.body))

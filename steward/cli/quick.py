@@ -27,7 +27,7 @@ def is_quick(argv: Sequence[str]) -> bool:
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Prints the version, or the answer of the process; returns the exit code, 0 if all is well."""
+    """Prints the version, or the response of the process; returns the exit code, 0 if all is well."""
     if "--version" in argv:
         print(json.dumps({"version": __version__}) if "--json" in argv else f"steward {__version__}")
         return 0

@@ -244,7 +244,7 @@ def _listen(settings: Settings, options: ServeOptions, descriptors: Descriptors)
 def listen(host: str, port: int, *, queue: int = LONGEST_QUEUE) -> socket.socket:
     """Returns a listening socket with a backlog of `queue`. Raises CannotServe if the address is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is given, since asyncio otherwise delays small answers by 40 ms (no TCP_NODELAY).
+    # The protocol is given, since asyncio otherwise delays small responses by 40 ms (no TCP_NODELAY).
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -286,7 +286,7 @@ def bounded(application: Any, limits: ConnectionLimits, *, queue: int = LONGEST_
 def _metrics_server(service: app.WiredProcess, queue: int) -> uvicorn.Server:
     """Returns the server of /metrics; every request checks whether the service is ready."""
 
-    async def answer(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+    async def respond(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         is_metrics = scope["type"] == "http" and scope["path"] == "/metrics"
         body = b""
         if is_metrics:
@@ -297,7 +297,7 @@ def _metrics_server(service: app.WiredProcess, queue: int) -> uvicorn.Server:
         await send({"type": "http.response.start", "status": 200 if is_metrics else 404, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    return bounded(answer, ConnectionLimits(max_connections=queue), queue=queue)
+    return bounded(respond, ConnectionLimits(max_connections=queue), queue=queue)
 
 
 @contextlib.asynccontextmanager

@@ -91,7 +91,7 @@ async def check_opened_account(
     except (CallRefused, BadSettings) as error:
         return Health(ok=False, error=WrongAddress(str(error)))
     except TimeoutError:
-        return Health(ok=False, error=PlatformUnavailable(f"No answer within {_CHECK_SECONDS:.0f} s."))
+        return Health(ok=False, error=PlatformUnavailable(f"No response within {_CHECK_SECONDS:.0f} s."))
 
 
 def bad_settings(errors: Mapping[str, Sequence[str]]) -> ValidationFailed:

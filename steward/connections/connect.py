@@ -111,7 +111,7 @@ async def connect(
 
 
 def _identities(subject: object, facts: JsonObject) -> set[object]:
-    """Returns the identities of an account: from its settings, and from its own answer if it gave one."""
+    """Returns the identities of an account: from its settings, and from its own response if it gave one."""
     return {subject, facts.get(IDENTITY, subject)}
 
 
@@ -181,7 +181,7 @@ async def record_check(
 ) -> CheckedConnection:
     """Stores the result of a check: success restores the connection, a bad key requires a reconnect.
 
-    A web page or a redirect in place of an answer requires a reconnect only when it is `lasting`.
+    A web page or a redirect in place of a response requires a reconnect only when it is `lasting`.
 
     Raises NotFound, WrongState (disconnected), StaleVersion.
     """

@@ -27,29 +27,29 @@ _Key = tuple[OrgId, IntegrationId, int, str | None]
 
 @dataclass(slots=True)
 class DestinationCache:
-    """Recent answers of accounts, by organization, connection, its version and the requested parent."""
+    """Recently read destinations, by organization, connection, its version and the requested parent."""
 
-    answers: OrderedDict[_Key, tuple[float, tuple[Destination, ...]]] = field(default_factory=OrderedDict)
+    entries: OrderedDict[_Key, tuple[float, tuple[Destination, ...]]] = field(default_factory=OrderedDict)
     silent_s: float = _SILENT_SECONDS  # seconds to wait for an account
 
     def get(self, key: _Key, now: float) -> tuple[Destination, ...] | None:
         """Returns destinations that were read at most five minutes ago; None if there are none."""
-        cached = self.answers.get(key)
+        cached = self.entries.get(key)
         if cached is None or now - cached[0] >= _CACHE_SECONDS:
             return None
         return cached[1]
 
     def put(self, key: _Key, now: float, destinations: tuple[Destination, ...]) -> None:
-        """Stores an answer and removes the oldest ones beyond the limit."""
-        self.answers.pop(key, None)
-        self.answers[key] = now, destinations
-        while len(self.answers) > _MAX_CACHED:
-            self.answers.popitem(last=False)
+        """Stores destinations and removes the oldest entries beyond the limit."""
+        self.entries.pop(key, None)
+        self.entries[key] = now, destinations
+        while len(self.entries) > _MAX_CACHED:
+            self.entries.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
 class DestinationReader:
-    """Reads destinations from accounts and caches recent answers."""
+    """Reads destinations from accounts and caches them."""
 
     engine: Engine
     clock: Clock

@@ -94,7 +94,7 @@ async def _record_result(tx: Tx, *, was: Connection, health: Health) -> None:
 
 
 async def _clear_marks(tx: Tx, connection: Connection) -> None:
-    """Removes the marks of earlier refusals after a good answer."""
+    """Removes the marks of earlier refusals after a good response."""
     if _MARKS & connection.facts.keys():
         facts = {name: value for name, value in connection.facts.items() if name not in _MARKS}
         after = replace(connection, facts=facts, version=connection.version + 1)

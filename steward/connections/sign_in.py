@@ -231,17 +231,17 @@ class SignInExchange:
             "redirect_uri": self.apps.redirect_uri,
         }
         if rules.has_basic_auth:
-            answer = await http.post_form(form)
+            response = await http.post_form(form)
         else:
             secret = "client_secret", rules.client_secret
-            answer = await http.post_form({**form, "client_id": rules.client_id}, secret=secret)
-        if not answer.ok:
+            response = await http.post_form({**form, "client_id": rules.client_id}, secret=secret)
+        if not response.ok:
             raise Unauthorized
-        return self._tokens(begun, answer.json())
+        return self._tokens(begun, response.json())
 
-    def _tokens(self, begun: _Begun, answer: Decoded) -> _Tokens:
-        """Returns the tokens of an answer. Raises UnusableResponse without a lasting token."""
-        fields = answer if isinstance(answer, dict) else {}
+    def _tokens(self, begun: _Begun, response: Decoded) -> _Tokens:
+        """Returns the tokens of a response. Raises UnusableResponse without a lasting token."""
+        fields = response if isinstance(response, dict) else {}
         access, refresh = fields.get("access_token"), fields.get("refresh_token")
         lasts = begun.form is not None and "expires_in" not in fields
         has_refresh = isinstance(refresh, str) and bool(refresh)

@@ -183,7 +183,7 @@ async def _subscribe(
     except (CallRefused, BadSettings) as error:
         raise CallError(str(error)) from error
     except TimeoutError:
-        raise PlatformUnavailable(f"No answer within {_TIMEOUT_SECONDS:.0f} s.") from None
+        raise PlatformUnavailable(f"No response within {_TIMEOUT_SECONDS:.0f} s.") from None
 
 
 async def _prepare(

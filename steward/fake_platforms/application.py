@@ -1,4 +1,4 @@
-"""The ASGI application of all fake platforms: ledger, faults and the services' answers.
+"""The ASGI application of all fake platforms: ledger, faults and the services' responses.
 
 See `docs/design/fake-platforms.md`.
 """
@@ -96,7 +96,7 @@ class FakePlatforms:
         return InProcessTransport(self)
 
     def described(self) -> Row:
-        """Returns the answer of `GET /sandbox`."""
+        """Returns the response of `GET /sandbox`."""
         return self.state.keys.described()
 
     def set_webhook_transport(self, transport: httpx.AsyncBaseTransport | None) -> None:
@@ -172,7 +172,7 @@ class FakePlatforms:
         is_late = await self._wait(scope, _pause_seconds(state, request, service, fault))
         sent, applied = _responses(state, request, service, fault)
         if entry is not None:
-            state.ledger.complete(entry, applied, answered=sent.status if sent is not None else None)
+            state.ledger.complete(entry, applied, status=sent.status if sent is not None else None)
         events = state.shop.pop_events()
         if sent is None:
             state.deliveries.enqueue(events)
@@ -181,12 +181,12 @@ class FakePlatforms:
         await state.deliveries.send_pings(events)
         if is_late:
             state.deliveries.enqueue(events)
-            raise ResponseTooLate("the caller did not wait for the answer")
+            raise ResponseTooLate("the caller did not wait for the response")
         await _send(send, request, sent)
         state.deliveries.enqueue(events)
 
     async def _wait(self, scope: Message, seconds: float) -> bool:
-        """Waits before the answer. Returns whether a caller in the same process gave up meanwhile.
+        """Waits before the response. Returns whether a caller in the same process gave up meanwhile.
 
         A caller on a socket closes the socket instead.
         """
@@ -209,29 +209,29 @@ def _is_below(path: str, start: str) -> bool:
     return path == start or path.startswith(start + "/")
 
 
-def _answered(state: PlatformState, request: FakeRequest, service: str | None) -> FakeResponse:
+def _response(state: PlatformState, request: FakeRequest, service: str | None) -> FakeResponse:
     match service:
         case "woocommerce":
-            return api.answer(state.shop, request)
+            return api.respond(state.shop, request)
         case "sheets":
             return state.google.spreadsheets(request)
         case "teams":
-            return state.teams.answer(request)
+            return state.teams.respond(request)
         case "slack":
-            return state.slack.answer(request)
+            return state.slack.respond(request)
         case "webhook":
-            return state.receiver.answer(request)
+            return state.receiver.respond(request)
         case "s3":
-            return state.store.answer(request)
+            return state.store.respond(request)
     if request.path == "/google/authorize" and request.method == "GET":
         return state.google.authorize(request)
     if request.path == "/google/token" and request.method == "POST":
         return state.google.token(request)
-    return api.answer(state.shop, request)
+    return api.respond(state.shop, request)
 
 
 def _faulty(fault: InjectedFault, service: str | None) -> FakeResponse:
-    """Returns the answer of a fault: its own body, or an error in the service's form."""
+    """Returns the response of a fault: its own body, or an error in the service's form."""
     status = 429 if fault.kind == "throttle" else fault.status or 500
     headers = {"retry-after": str(fault.retry_after)} if fault.kind == "throttle" else {}
     if isinstance(fault.body, str):
@@ -274,12 +274,12 @@ def _responses(
         return _faulty(fault, service), None
     if fault is not None and fault.kind == "drop_before":
         return None, None
-    answer = _answered(state, request, service)
+    response = _response(state, request, service)
     if fault is not None and fault.kind == "drop_after":
-        return None, answer
+        return None, response
     if fault is not None and fault.kind == "status_after":
-        return _faulty(fault, service), answer
-    return answer, answer
+        return _faulty(fault, service), response
+    return response, response
 
 
 async def _arrived(scope: Message, receive: Receive) -> FakeRequest | None:
@@ -309,17 +309,17 @@ async def _arrived(scope: Message, receive: Receive) -> FakeRequest | None:
     )
 
 
-async def _send(send: Send, request: FakeRequest, answer: FakeResponse) -> None:
-    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()]
-    if answer.status not in (204, 304):
-        headers.append((b"content-length", str(len(answer.body)).encode()))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    body = b"" if request.method == "HEAD" else answer.body
+async def _send(send: Send, request: FakeRequest, response: FakeResponse) -> None:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
+    if response.status not in (204, 304):
+        headers.append((b"content-length", str(len(response.body)).encode()))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    body = b"" if request.method == "HEAD" else response.body
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 async def _drop(scope: Message, receive: Receive) -> None:
-    """Closes the connection without an answer: through the server, or in process with an error."""
+    """Closes the connection without a response: through the server, or in process with an error."""
     close = scope.get("extensions", {}).get(DROP) if scope.get("extensions") else None
     if close is None:
         raise ConnectionDropped("the fake platforms closed the connection without answering")
@@ -337,7 +337,7 @@ class InProcessTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Serves the request within the caller's own read timeout.
 
-        Raises httpx's errors for a dropped connection and a late answer, as over a socket.
+        Raises httpx's errors for a dropped connection and a late response, as over a socket.
         """
         patience = request.extensions.get("timeout", {}).get("read")
 

@@ -52,7 +52,7 @@ def reset_seed(request: FakeRequest, current: int) -> int:
 
 
 def _state_snapshot(state: PlatformState) -> Row:
-    """Returns all current data in the form of the services' own answers."""
+    """Returns all current data in the form of the services' own responses."""
     shop = state.shop
     return {
         "products": [products.show(shop, row) for row in shop.products.values()],

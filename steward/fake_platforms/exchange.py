@@ -10,11 +10,11 @@ Row = dict[str, Any]
 
 
 class ConnectionDropped(ConnectionError):
-    """Raised when a fault closed the connection without an answer."""
+    """Raised when a fault closed the connection without a response."""
 
 
 class ResponseTooLate(TimeoutError):
-    """Raised when a caller in the same process stopped waiting before the answer."""
+    """Raised when a caller in the same process stopped waiting before the response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class FakeChange:
 
 @dataclass(frozen=True, slots=True)
 class FakeResponse:
-    """An answer, with the objects that changed for it."""
+    """A response, with the objects that changed for it."""
 
     status: int
     body: bytes = b""
@@ -85,12 +85,12 @@ def json_response(
     *,
     changed_objects: tuple[FakeChange, ...] = (),
 ) -> FakeResponse:
-    """Returns an answer with JSON."""
+    """Returns a response with JSON."""
     return FakeResponse(
         status, compact(value), {"content-type": _JSON_TYPE, **(headers or {})}, changed_objects
     )
 
 
 def text_response(status: int, text: str, *, kind: str = "text/plain; charset=UTF-8") -> FakeResponse:
-    """Returns an answer with text of the given media type."""
+    """Returns a response with text of the given media type."""
     return FakeResponse(status, text.encode(), {"content-type": kind})

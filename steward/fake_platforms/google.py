@@ -105,13 +105,13 @@ class FakeGoogle:
         challenge, scope = request.first("code_challenge"), request.first("scope") or ""
         kind = request.first("response_type") == "code" and request.first("code_challenge_method") == "S256"
         if not challenge or not kind:
-            answer_params = {"error": "invalid_request"}
+            response_params = {"error": "invalid_request"}
         else:
             code = "4/" + secrets.token_urlsafe(24)
             until = self._now() + timedelta(seconds=_CODE_SECONDS)
             self._codes[code] = _SignInCode(redirect, challenge, scope, until)
-            answer_params = {"code": code, "scope": scope}
-        query = urlencode({**({"state": state} if state is not None else {}), **answer_params})
+            response_params = {"code": code, "scope": scope}
+        query = urlencode({**({"state": state} if state is not None else {}), **response_params})
         return FakeResponse(302, b"", {"location": redirect + ("&" if "?" in redirect else "?") + query})
 
     def token(self, request: FakeRequest) -> FakeResponse:
@@ -236,19 +236,19 @@ class FakeGoogle:
         """Serves everything below `/sheets/v4/spreadsheets`."""
         match = _BOOK.fullmatch(request.path)
         if match is None:
-            return SheetError(404, "NOT_FOUND", "Requested entity was not found.").answer()
+            return SheetError(404, "NOT_FOUND", "Requested entity was not found.").response()
         remaining_path = match["rest"] or ""
         try:
             book = self._seen_by(request, match["id"])
-            answered: tuple[Any, tuple[FakeChange, ...]]
+            outcome: tuple[Any, tuple[FakeChange, ...]]
             if remaining_path == ":batchUpdate" and request.method == "POST":
-                answered = sheets.book_batch(book, request)
+                outcome = sheets.book_batch(book, request)
             elif remaining_path.startswith("/values"):
-                answered = sheets.values_call(book, remaining_path[len("/values") :], request)
+                outcome = sheets.values_call(book, remaining_path[len("/values") :], request)
             elif not remaining_path and request.method in ("GET", "HEAD"):
-                answered = sheets.about(book), ()
+                outcome = sheets.about(book), ()
             else:
                 raise SheetError(404, "NOT_FOUND", "Method not found.")
         except SheetError as refusal:
-            return refusal.answer()
-        return json_response(200, answered[0], changed_objects=answered[1])
+            return refusal.response()
+        return json_response(200, outcome[0], changed_objects=outcome[1])

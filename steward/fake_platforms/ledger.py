@@ -14,7 +14,7 @@ _MARK = "_steward_op"
 
 @dataclass(slots=True)
 class LedgerEntry:
-    """A request; `applied` and `answered` are set once it is complete."""
+    """A request; `applied` and `status` are set once it is complete."""
 
     seq: int
     arrived_at: datetime
@@ -24,7 +24,7 @@ class LedgerEntry:
     body: Any
     objects: tuple[Row, ...] = ()
     applied: bool = False
-    answered: int | None = None
+    status: int | None = None
     fault: str | None = None
 
     def as_row(self) -> Row:
@@ -49,7 +49,7 @@ class LedgerEntry:
             "marks": list(dict.fromkeys(_marks(self.body, self.service))),
             "objects": list(self.objects),
             "applied": self.applied,
-            "answered": self.answered,
+            "answered": self.status,
             "fault": self.fault,
         }
 
@@ -103,12 +103,12 @@ class Ledger:
             self.reads_total += 1
         return entry
 
-    def complete(self, entry: LedgerEntry, response: FakeResponse | None, *, answered: int | None) -> None:
+    def complete(self, entry: LedgerEntry, response: FakeResponse | None, *, status: int | None) -> None:
         """Completes an entry with the service's response (null: it was not called) and the sent status."""
         if response is not None:
             entry.objects = tuple(touched.as_row() for touched in response.changed_objects)
             entry.applied = bool(response.changed_objects)
-        entry.answered = answered
+        entry.status = status
 
     def entries(
         self, after: int = 0, *, service: str | None = None, reads: bool = False

@@ -42,7 +42,7 @@ class FakeTeams:
         self._now = now
         self.inbox: dict[str, list[Row]] = {name: [] for name in workflows}
 
-    def answer(self, request: FakeRequest) -> FakeResponse:
+    def respond(self, request: FakeRequest) -> FakeResponse:
         """Serves `POST /teams/workflows/{name}?sig=…`: 202; wrong signature 401; over 28 KB 413."""
         name = request.path.removeprefix("/teams/workflows/").partition("/")[0]
         expected = self._signatures.get(name)

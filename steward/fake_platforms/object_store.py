@@ -122,7 +122,7 @@ class ObjectStore:
             message = "The difference between the request time and the current time is too large."
             raise _StoreError(403, "RequestTimeTooSkewed", message)
 
-    def answer(self, request: FakeRequest) -> FakeResponse:
+    def respond(self, request: FakeRequest) -> FakeResponse:
         """Serves one request below `/s3`."""
         bucket, _, key = request.path.removeprefix("/s3/").partition("/")
         try:

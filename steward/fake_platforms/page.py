@@ -105,7 +105,7 @@ def _ledger(state: PlatformState) -> str:
             entry.service,
             f"{entry.request.method} {entry.request.path}",
             "yes" if entry.applied else "no",
-            entry.answered if entry.answered is not None else "dropped",
+            entry.status if entry.status is not None else "dropped",
             "; ".join(
                 f"{changed['type']} {changed['id']}: {', '.join(changed['fields'])}"
                 for changed in entry.objects

@@ -24,7 +24,7 @@ class FakeSlack:
         self._now = now
         self.inbox: list[Row] = []
 
-    def answer(self, request: FakeRequest) -> FakeResponse:
+    def respond(self, request: FakeRequest) -> FakeResponse:
         """Serves `POST /slack/services/…`: 200 `ok`; another path 404; an invalid message 400."""
         if not hmac.compare_digest(request.path.encode(), self._path.encode()):
             return text_response(404, "no_service")
@@ -56,7 +56,7 @@ class FakeReceiver:
         self._now = now
         self.deliveries: list[Row] = []
 
-    def answer(self, request: FakeRequest) -> FakeResponse:
+    def respond(self, request: FakeRequest) -> FakeResponse:
         """Serves `POST /hooks`: 204; over 64 KiB 413."""
         if request.method != "POST":
             return text_response(405, "method not allowed")

@@ -151,7 +151,7 @@ class Keys:
         }
 
     def described(self) -> Row:
-        """Returns the answer of `GET /sandbox`."""
+        """Returns the response of `GET /sandbox`."""
         return {
             "url": self.url,
             "seed": self.seed,

@@ -1,4 +1,4 @@
-"""Serves the fake platforms on a socket, and closes connections without an answer for faults."""
+"""Serves the fake platforms on a socket, and closes connections without a response for faults."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,9 @@ Ready = Callable[[Row], None]
 
 
 class _DroppingProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with an extension that closes a connection without an answer.
+    """uvicorn's protocol with an extension that closes a connection without a response.
 
-    An application that ends without answering makes uvicorn send 500, which is an answer.
+    An application that ends without answering makes uvicorn send 500, which is a response.
     """
 
     def on_message_begin(self) -> None:
@@ -69,7 +69,7 @@ def refuse_production() -> None:
 def listening(host: str, port: int) -> socket.socket:
     """Returns a bound socket; port 0 picks a free one. Raises OSError for an address in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Names the protocol, or asyncio would delay small answers by 40 ms to wait for more (TCP_NODELAY).
+    # Names the protocol, or asyncio would delay small responses by 40 ms to wait for more (TCP_NODELAY).
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -110,7 +110,7 @@ def server(
 
 
 def run(host: str, port: int, seed: int, *, ready: Ready | None = None) -> None:
-    """Serves until interrupted; calls `ready` once with the answer of `GET /sandbox`.
+    """Serves until interrupted; calls `ready` once with the response of `GET /sandbox`.
 
     Raises RuntimeError in production, OSError when the address is in use.
     """
@@ -131,7 +131,7 @@ async def _serve(platforms: FakePlatforms, bound: socket.socket, ready: Ready | 
 
 @contextlib.asynccontextmanager
 async def mail_beside(platforms: FakePlatforms, bound: socket.socket) -> AsyncIterator[Row]:
-    """Serves mail on a free port of the same host; yields the answer of `GET /sandbox` with its address."""
+    """Serves mail on a free port of the same host; yields the response of `GET /sandbox` with its address."""
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await serve_mail(lambda: platforms.state.mailbox, reader, writer)

@@ -19,7 +19,7 @@ class SheetError(Exception):
         super().__init__(message)
         self.status, self.word, self.message = status, word, message
 
-    def answer(self) -> FakeResponse:
+    def response(self) -> FakeResponse:
         """Returns `{"error": {code, message, status}}`."""
         row = {"code": self.status, "message": self.message, "status": self.word}
         return json_response(self.status, {"error": row})
@@ -220,11 +220,11 @@ def write(book: FakeSpreadsheet, text: str, body: Row, option: str) -> tuple[Row
     stored = [[None if value is None else _entered(value, option) for value in row] for row in rows]
     _store(tab, filled, stored)
     where = a1.written(filled, tab.rows, tab.columns)
-    answered: Row = {"spreadsheetId": book.id, "updatedRange": where}
+    result: Row = {"spreadsheetId": book.id, "updatedRange": where}
     cell_count = sum(len(row) for row in rows)
     if cell_count:
-        answered |= {"updatedRows": height, "updatedColumns": width, "updatedCells": cell_count}
-    return answered, _touched(book, tab, where, before, tab.read(filled))
+        result |= {"updatedRows": height, "updatedColumns": width, "updatedCells": cell_count}
+    return result, _touched(book, tab, where, before, tab.read(filled))
 
 
 def _written_area(book: FakeSpreadsheet, text: str, body_range: Any) -> a1.Area:
@@ -272,13 +272,13 @@ def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) ->
     target = f"{a1.quoted(tab.title)}!{a1.column_letters(area.first_column)}{start + 1}"
     target += f":{a1.column_letters(area.first_column + max(_width(rows), 1) - 1)}{start + max(len(rows), 1)}"
     updates, touched = write(book, target, {"values": rows}, option)
-    answered: Row = {"spreadsheetId": book.id}
+    result: Row = {"spreadsheetId": book.id}
     if last > area.first_row:
         table = a1.Area(tab.title, area.first_row, area.first_column, last, None)
         wide = max((len(row) for row in tab.read(table)), default=1)
         area_of_table = a1.Area(tab.title, area.first_row, area.first_column, last, area.first_column + wide)
-        answered["tableRange"] = a1.written(area_of_table, tab.rows, tab.columns)
-    return {**answered, "updates": updates}, touched
+        result["tableRange"] = a1.written(area_of_table, tab.rows, tab.columns)
+    return {**result, "updates": updates}, touched
 
 
 def clear(book: FakeSpreadsheet, text: str) -> tuple[Row, FakeChange]:
@@ -336,8 +336,8 @@ def values_call(
             return _post_values(book, text, request, body)
         case "PUT":
             option = _choice(request, "valueInputOption", _INPUT, default=None)
-            answered, touched = _all_or_nothing(book, lambda draft: write(draft, text, body, option))
-            return answered, (touched,)
+            result, touched = _all_or_nothing(book, lambda draft: write(draft, text, body, option))
+            return result, (touched,)
     raise _unknown_method()
 
 
@@ -369,11 +369,11 @@ def _post_values(
         case "batchClear" if not range_text:
             return _clear_batch(book, body)
         case "append":
-            answered, touched = _all_or_nothing(book, lambda draft: append(draft, range_text, body, request))
-            return answered, (touched,)
+            result, touched = _all_or_nothing(book, lambda draft: append(draft, range_text, body, request))
+            return result, (touched,)
         case "clear":
-            answered, touched = clear(book, range_text)
-            return answered, (touched,)
+            result, touched = clear(book, range_text)
+            return result, (touched,)
     raise _unknown_method()
 
 
@@ -381,7 +381,7 @@ def _clear_batch(book: FakeSpreadsheet, body: Row) -> tuple[Row, tuple[FakeChang
     results = _all_or_nothing(
         book, lambda draft: [clear(draft, range_text) for range_text in _texts(body.get("ranges"))]
     )
-    cleared = [answered["clearedRange"] for answered, _ in results]
+    cleared = [result["clearedRange"] for result, _ in results]
     return {"spreadsheetId": book.id, "clearedRanges": cleared}, tuple(change for _, change in results)
 
 

@@ -14,7 +14,7 @@ _SPAN = re.compile(r"(\d{1,3})-(\d{1,3})")
 
 @dataclass(frozen=True, slots=True)
 class Slowness:
-    """Seconds for an answer: `min_s` for one object or a write, `max_s` for a page of 100 objects."""
+    """Seconds for a response: `min_s` for one object or a write, `max_s` for a page of 100 objects."""
 
     min_s: int = 0
     max_s: int = 0
@@ -47,5 +47,5 @@ def span(text: str) -> Slowness:
     """Returns a slowness from its command-line form, such as `2-20`. Raises ValueError."""
     match = _SPAN.fullmatch(text.strip())
     if match is None:
-        raise ValueError("give the seconds of the shortest and the longest answer, such as 2-20")
+        raise ValueError("give the seconds of the shortest and the longest response, such as 2-20")
     return slowness(int(match[1]), int(match[2]))

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 JsonObject: TypeAlias = Mapping[str, JsonValue]
-# A JSON value whose members are used without checks, such as an answer whose shape its platform documents.
+# A JSON value whose members are used without checks, such as a response whose shape its platform documents.
 # mypy does not check its uses: prefer JsonValue where possible.
 AnyJson: TypeAlias = Any
 

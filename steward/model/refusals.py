@@ -75,7 +75,7 @@ class CsrfFailed(Refusal):
 
 
 class NotFound(Refusal):
-    """The record is absent or another organization's, which the answer does not distinguish."""
+    """The record is absent or another organization's, which the response does not distinguish."""
 
     code = "not_found"
     words = "There is nothing at this address that you can see."

@@ -28,7 +28,7 @@ class SlotNote(StrEnum):
     SHORT_MONTH = "short_month"
 
 
-# The API's field names, in their order in answers.
+# The API's field names, in their order in responses.
 FIELDS = ("cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month")
 
 # Cadences with at most one slot a day: their skips are kept when the schedule changes.

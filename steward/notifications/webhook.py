@@ -112,7 +112,7 @@ class WebhookChannel:
         headers = webhook_headers(secrets, message.id, self.clock.now(), body)
         try:
             http = self.vault.outbound.notice_client(message.org, None, webhook_endpoint(message.org, url))
-            response = await http.post(body, headers, reads_answer=False)
+            response = await http.post(body, headers, reads_response=False)
         except CallError as error:
             return outcome_of_error(error)
         return self._outcome(response)

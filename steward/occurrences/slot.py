@@ -137,7 +137,7 @@ def edited_occurrence(
     is_projected: bool = False,
     closed: Sequence[ClosedPeriod] = (),
 ) -> EditedOccurrence:
-    """Returns the answer to an edit; a row that was written is no longer projected."""
+    """Returns the response to an edit; a row that was written is no longer projected."""
     automation = locked.automation
     occurrence = Occurrence(
         automation_id=automation.id,
@@ -234,10 +234,10 @@ async def _read_slot(tx: Tx, locked: LockedAutomation, slot_at: datetime) -> Loc
 async def _current(tx: Tx, current_slot: LockedSlot) -> Occurrence:
     run = current_slot.row.run_id
     status = None if run is None else await runs.status(tx, current_slot.automation.org, run)
-    answer = edited_occurrence(
+    edited = edited_occurrence(
         current_slot.locked,
         current_slot.row,
         is_projected=current_slot.is_projected,
         closed=current_slot.closed,
     )
-    return replace(answer.occurrence, run_status=status)
+    return replace(edited.occurrence, run_status=status)

@@ -36,7 +36,7 @@ _SPECIAL_IPV6 = tuple(
 )
 _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-# Definite answers; EAI_AGAIN, of a resolver that does not answer, is none. Not every system has EAI_NODATA.
+# Definite results; EAI_AGAIN, of a resolver that does not answer, is none. Not every system has EAI_NODATA.
 _NO_SUCH_NAME = frozenset((socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)))
 _PORTS = {"https": 443, "http": 80}
 _LOCAL = tuple(f".{name}" for name in ("localhost", "local", "internal", "lan", "home.arpa"))

@@ -79,7 +79,7 @@ class MailTransport:
         max_wait_s: float | None = None,
         check_allowed: Callable[[datetime], None] | None = None,
     ) -> MailOutcome:
-        """Sends a message once and returns its outcome; never raises for a server's answer.
+        """Sends a message once and returns its outcome; never raises for a server's response.
 
         `max_wait_s` limits the wait for a free connection; `check_allowed` is called after it and may raise
         CallRefused.
@@ -228,8 +228,10 @@ class MailTransport:
             smtp.protocol.write(_DOT.sub(b"..", message.content) + b".\r\n")
             reply = await smtp.protocol.read_response(timeout=smtp.timeout)
         except aiosmtplib.SMTPResponseException as error:
-            if progress.has_sent_content:  # an unreadable answer says nothing about the message
-                return _interrupted(progress, UnusableResponse("the mail server's answer is none"))
+            if progress.has_sent_content:  # an unreadable response says nothing about the message
+                return _interrupted(
+                    progress, UnusableResponse("the mail server's response is not one of SMTP")
+                )
             raise self._answered(error.code, error.message) from None
         except (aiosmtplib.SMTPException, OSError) as error:
             if isinstance(error, TimeoutError):
@@ -254,7 +256,7 @@ class MailTransport:
         return tuple(refusals)
 
     def _answered(self, code: int, message: str) -> MailFailed:
-        """Returns the failure that an answer stands for: 4xx is temporary, 5xx permanent."""
+        """Returns the failure that a response stands for: 4xx is temporary, 5xx permanent."""
         text = self._register.clean(message)[:300]
         if 400 <= code < 500:
             words = f"The mail server does not take the message now (code {code})."

@@ -33,7 +33,7 @@ class MailOutcome:
     """The outcome of one message.
 
     `deferred` means that it was certainly not accepted, `unknown` that the connection ended after its bytes
-    were sent. `error` says why it was not accepted. `code` and `reply` are the server's last answer,
+    were sent. `error` says why it was not accepted. `code` and `reply` are the server's last response,
     redacted; `rejected` are recipients that it refused although it accepted others.
     """
 

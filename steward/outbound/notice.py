@@ -42,12 +42,12 @@ class NoticeHttp:
             raise CallRefused("a notice goes to the host of its route")
 
     async def post(
-        self, content: bytes, headers: Mapping[str, str] | None = None, *, reads_answer: bool = True
+        self, content: bytes, headers: Mapping[str, str] | None = None, *, reads_response: bool = True
     ) -> PlatformResponse:
-        """Sends one POST of JSON without retries and returns the answer of any status.
+        """Sends one POST of JSON without retries and returns the response of any status.
 
-        Without `reads_answer`, the answer's body is discarded. Raises CallError, also for a redirect, which
-        is not followed.
+        Without `reads_response`, the body of the response is discarded. A redirect is not followed. Raises
+        CallError, also for a redirect.
         """
         request = OutboundRequest(
             "POST",
@@ -58,7 +58,7 @@ class NoticeHttp:
             timeout_s=_NOTICE_S,
             max_wait_s=_NOTICE_S,
             max_bytes=NOTICE_RESPONSE_BYTES,
-            discards_answer=not reads_answer,
+            discards_body=not reads_response,
             credentials=self._target.endpoint.credentials,
             urgency=Urgency.MANAGEMENT,
         )

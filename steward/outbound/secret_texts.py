@@ -1,4 +1,4 @@
-"""Lists the texts of an account's secrets, which no log line, error or answer may contain."""
+"""Lists the texts of an account's secrets, which no log line, error or response may contain."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -60,7 +60,7 @@ def _private_key_texts(key: str) -> tuple[str, ...]:
     return (key, *(line for line in key.split("\n") if line and "-----" not in line))
 
 
-def answer_without_secrets(
+def response_without_secrets(
     response: PlatformResponse,
     credentials: Credentials,
     sent_headers: Mapping[str, str],
@@ -70,7 +70,7 @@ def answer_without_secrets(
     """Returns the answer with `[redacted]` wherever the platform repeats a secret from the request.
 
     Texts of eight and more characters are found plain, escaped and in base64, in the body and in headers. A
-    user name stays: it is not secret, and ordinary answers contain it. `keeps_location` leaves the target
+    user name stays: it is not secret, and ordinary responses contain it. `keeps_location` leaves the target
     of a redirect, for the client that follows it.
     """
     if credentials is None:

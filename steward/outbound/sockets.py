@@ -26,7 +26,7 @@ SEND_TRACKER = "steward.sent"
 class SendTracker:
     """Records whether the first byte of a request may have been sent.
 
-    `docs/design/writes.md#reading-the-answer` says what that decides.
+    `docs/design/writes.md#reading-the-response` says what that decides.
     """
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         if isinstance(mark, SendTracker):
             mark.is_traced = True
             extensions["trace"] = mark.trace
-        answer = await self._pool.handle_async_request(
+        response = await self._pool.handle_async_request(
             httpcore.Request(
                 method=request.method,
                 url=httpcore.URL(
@@ -188,9 +188,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             )
         )
         return httpx.Response(
-            answer.status,
-            headers=answer.headers,
-            stream=_Incoming(answer.aiter_stream(), answer.aclose),
+            response.status,
+            headers=response.headers,
+            stream=_Incoming(response.aiter_stream(), response.aclose),
         )
 
     async def aclose(self) -> None:

@@ -55,9 +55,9 @@ class _Token:
     refresh_token: Secret | None = None
 
 
-def _lifetime(answer: Mapping[str, Decoded]) -> int | None:
+def _lifetime(response: Mapping[str, Decoded]) -> int | None:
     """Returns the seconds that a token is valid; None if the lifetime is not a number."""
-    lifetime_s = answer.get("expires_in", _UNNAMED_LIFETIME_S)
+    lifetime_s = response.get("expires_in", _UNNAMED_LIFETIME_S)
     if isinstance(lifetime_s, str) and lifetime_s.isdecimal():
         return int(lifetime_s)
     return lifetime_s if isinstance(lifetime_s, int) and not isinstance(lifetime_s, bool) else None
@@ -123,15 +123,15 @@ class TokenCache:
             pair = f"{quote_plus(form.pop('client_id'))}:{quote_plus(form.pop('client_secret'))}"
             headers = {"authorization": "Basic " + base64.b64encode(pair.encode()).decode("ascii")}
             self._register.add(pair)
-        answer = await post(account.token_url, urlencode(form).encode("ascii"), headers)
-        if answer.status in (400, 401, 403):
+        response = await post(account.token_url, urlencode(form).encode("ascii"), headers)
+        if response.status in (400, 401, 403):
             raise Unauthorized(
                 _REFUSED[type(account)],
-                platform_text=answer.quote(answer.body.decode("utf-8", "replace")),
+                platform_text=response.quote(response.body.decode("utf-8", "replace")),
             )
-        if not answer.ok:
+        if not response.ok:
             raise PlatformUnavailable("The sign-in address of the account does not answer as it should.")
-        decoded = answer.json()
+        decoded = response.json()
         if not isinstance(decoded, dict):
             raise UnusableResponse("the sign-in gave no object")
         token, lifetime_s = decoded.get("access_token"), _lifetime(decoded)

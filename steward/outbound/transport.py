@@ -56,7 +56,7 @@ from steward.outbound.response import (
     LineReader,
     PlatformResponse,
 )
-from steward.outbound.secret_texts import answer_without_secrets, secret_texts
+from steward.outbound.secret_texts import response_without_secrets, secret_texts
 from steward.outbound.sockets import (
     FAILURES,
     SEND_TRACKER,
@@ -128,7 +128,7 @@ class OutboundRequest:
     check_cancelled: CancelCheck | None = None
     max_cost: float = 0.0
     max_bytes: int = RESPONSE_BYTES
-    discards_answer: bool = False  # reads at most `max_bytes` of the body and returns none
+    discards_body: bool = False  # reads at most `max_bytes` of the body and returns none
     retry_timeouts: bool = True
     urgency: Urgency | None = None
     share: Hashable = None
@@ -214,7 +214,7 @@ class HttpTransport:
                     self._check_grant(request.check_allowed)
                 response = await self._exchange(target, _with_secrets(request), headers)
             is_followed = response.status in REDIRECT_STATUSES and not request.write and not request.content
-            response = answer_without_secrets(
+            response = response_without_secrets(
                 response, request.credentials, headers, keeps_location=is_followed
             )
             status, size = response.status, len(response.body)
@@ -474,7 +474,7 @@ class HttpTransport:
             raise UnusableResponse("its headers are larger than 64 KiB")
         headers = {name.lower(): value for name, value in http_response.headers.items()}
         chunks = _timed(http_response.aiter_raw(), target.endpoint.timeouts.between_bytes_s)
-        if request.discards_answer:
+        if request.discards_body:
             await _discard(chunks, request.max_bytes)
             return PlatformResponse(http_response.status_code, headers, b"", self.register.clean)
         body = BodyReader(headers.get("content-encoding", ""), request.max_bytes)

@@ -65,12 +65,12 @@ class TracedEngine(EngineWrapper):
                 _ended.reset(token)
 
         weighted_act = WeightedAct(noting, getattr(act, "weight", 0))
-        answer = await self._engine.write(now, weighted_act, org=org, urgent=urgent)
+        result = await self._engine.write(now, weighted_act, org=org, urgent=urgent)
         if ended:
             task = asyncio.create_task(self._send(now, ended))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
-        return answer
+        return result
 
     async def _send(self, now: datetime, ended: Collection[_EndedRun]) -> None:
         for org, run, attempt in ended:

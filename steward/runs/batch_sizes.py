@@ -44,14 +44,14 @@ class BatchSizes:
         seconds, learned_limit = learned
         return batch_size(seconds, limit=min(limit, learned_limit))
 
-    def note(self, part: Part, *, items: int, seconds: float, is_answered: bool) -> None:
-        """Learns from a call. After one without a usable answer no call carries more than half as many items.
+    def note(self, part: Part, *, items: int, seconds: float, has_response: bool) -> None:
+        """Learns from a call. After one without a usable response, calls carry at most half as many items.
 
-        Each answered one raises that limit by a tenth.
+        Each other call raises that limit by a tenth.
         """
         kind = (part.integration_id, part.operation)
         _, limit = self._learned.get(kind, (0.0, MAX_CANDIDATES))
-        if is_answered:
+        if has_response:
             limit = min(limit + max(1, limit // 10), MAX_CANDIDATES)
         else:
             limit = max(1, items // 2)

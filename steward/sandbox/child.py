@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 Operation = Callable[[dict[str, Any], str], Iterator[object]]
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# Maximum nesting of values; the parent, which parses the answers, has a deeper stack.
+# Maximum nesting of values; the parent, which parses the results, has a deeper stack.
 _DEEPEST = 700
 
 
@@ -36,7 +36,7 @@ def main(kind: str, folders: list[str]) -> NoReturn:
 
     limits.set_resource_limits()
     operations = _operations(kind)
-    answer_bytes = FILE_MESSAGE_BYTES if kind == "files" else MESSAGE_BYTES
+    result_bytes = FILE_MESSAGE_BYTES if kind == "files" else MESSAGE_BYTES
     network, unprivileged = limits.leave_network_and_root()
     system_calls = limits.filter_system_calls()
     _write(
@@ -46,7 +46,7 @@ def main(kind: str, folders: list[str]) -> NoReturn:
             compact({"network": network, "system_calls": system_calls, "unprivileged": unprivileged}),
         )
     )
-    serve(operations, answer_bytes)
+    serve(operations, result_bytes)
 
 
 def _operations(kind: str) -> dict[str, Operation]:
@@ -73,8 +73,8 @@ def _operations(kind: str) -> dict[str, Operation]:
     return JavaScript(Zones(next(folder for folder in folders if (folder / "zones").exists()))).operations
 
 
-def serve(operations: dict[str, Operation], answer_bytes: int) -> NoReturn:
-    """Answers each message until the pipe ends; reports failures as answers instead of raising them."""
+def serve(operations: dict[str, Operation], result_bytes: int) -> NoReturn:
+    """Replies to each message until the pipe ends; reports failures as results instead of raising them."""
     from steward.sandbox.protocol import CRASHED, MEMORY, RESULT, STOPPED, SandboxStopped, frame
 
     reader = _Frames()
@@ -82,24 +82,24 @@ def serve(operations: dict[str, Operation], answer_bytes: int) -> NoReturn:
         nonce, request = reader.next()
         _, data = reader.next()
         try:
-            answer = frame(nonce, RESULT, _encoded_answer(operations, nonce, request, data, answer_bytes))
+            result = frame(nonce, RESULT, _encoded_result(operations, nonce, request, data, result_bytes))
         except SandboxStopped as end:
-            answer = frame(nonce, STOPPED, end.code.encode())
+            result = frame(nonce, STOPPED, end.code.encode())
         except MemoryError:
-            answer = frame(nonce, STOPPED, MEMORY.encode())
+            result = frame(nonce, STOPPED, MEMORY.encode())
         except Exception:  # a traceback of our own code must not try to read source files
-            answer = frame(nonce, STOPPED, CRASHED.encode())
-        _write(answer)
+            result = frame(nonce, STOPPED, CRASHED.encode())
+        _write(result)
 
 
-def _encoded_answer(
+def _encoded_result(
     operations: dict[str, Operation],
     nonce: bytes,
     encoded_request: bytes,
     payload: bytes,
-    answer_bytes: int,
+    result_bytes: int,
 ) -> bytes:
-    """Encodes an answer's parts as one JSON list and sends a PROGRESS frame for each.
+    """Encodes a result's parts as one JSON list and sends a PROGRESS frame for each.
 
     Raises SandboxStopped.
     """
@@ -111,7 +111,7 @@ def _encoded_answer(
     for part in operations[request["op"]](request, payload.decode()):
         parts.append(_encoded(part))
         size += len(parts[-1])
-        if size > answer_bytes:
+        if size > result_bytes:
             raise stopped(MEMORY)
         _write(frame(nonce, PROGRESS))
     return b"[" + b",".join(parts) + b"]"
@@ -153,9 +153,9 @@ class _Frames:
         return received[:count]
 
 
-def _write(answer: bytes) -> None:
-    while answer:
-        answer = answer[os.write(1, answer) :]
+def _write(result: bytes) -> None:
+    while result:
+        result = result[os.write(1, result) :]
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ _CLOCK_OF_PROCESS: Final = 2  # Linux: the CPU clock of process p has the number
 
 
 class BadFrame(Exception):
-    """Raised if a child wrote anything but an answer to its message, after which it is not trusted."""
+    """Raised if a child wrote anything but the result of its message, after which it is not trusted."""
 
 
 class Frame(NamedTuple):
@@ -81,7 +81,10 @@ class PipeEnd:
 
 
 class ChildProcess:
-    """A process that answers frames. asyncio's own subprocesses hang if their start is cancelled midway."""
+    """A process that replies to frames.
+
+    asyncio's own subprocesses are not used, because they hang if their start is cancelled midway.
+    """
 
     def __init__(
         self, process: subprocess.Popen[bytes], reader: _CountingReader, frame_bytes: int = FRAME_BYTES
@@ -147,7 +150,7 @@ class ChildProcess:
     async def frame(self, nonce: bytes) -> Frame:
         """Returns the next frame.
 
-        Raises BadFrame if the process has ended, or if the frame answers another message, is too long or
+        Raises BadFrame if the process has ended, or if the frame belongs to another message, is too long or
         contains a line break.
         """
         try:
@@ -162,7 +165,7 @@ class ChildProcess:
         return Frame(kind, body)
 
     async def send(self, message: bytes) -> None:
-        """Writes a message; if the process has ended, reading its answer fails."""
+        """Writes a message; if the process has ended, reading its result fails."""
         if self._writer is None:
             return
         with contextlib.suppress(ConnectionError):

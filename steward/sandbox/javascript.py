@@ -99,7 +99,7 @@ class JavaScriptEngine:
         self._context.set_time_limit(seconds)
 
     def call(self, name: str, *arguments: str | int) -> str:
-        """Calls one of our own functions and returns its answer. Raises SandboxStopped."""
+        """Calls one of our own functions and returns its result. Raises SandboxStopped."""
         try:
             return str(self._functions[name](*arguments))
         except quickjs.StackOverflow as end:
@@ -115,10 +115,10 @@ class JavaScriptEngine:
         There are about 600 zones, so they are not all loaded in advance.
         """
         while True:
-            answer = action()
+            result = action()
             missing_zones = set(str(_parsed(self.call("missingZones"))).split("\n")) & self._missing
             if not missing_zones:
-                return answer
+                return result
             for name in missing_zones:
                 self.call("addZone", name, self._zones.table(name))
             self._missing -= missing_zones
@@ -143,10 +143,10 @@ def _stop_reason(error: Exception) -> SandboxStopped:
     return stopped(CRASHED)
 
 
-def _parsed(answer: str) -> Any:
+def _parsed(result: str) -> Any:
     """Decodes an engine's JSON. Raises SandboxStopped if it is invalid, which a script may have caused."""
     try:
-        return json.loads(answer, parse_constant=_refuse)
+        return json.loads(result, parse_constant=_refuse)
     except (ValueError, RecursionError) as end:
         raise stopped(CRASHED) from end
 
@@ -203,11 +203,11 @@ class JavaScript:
         end = engine.with_time_zones(act)
         lines = _parsed(engine.call("scriptLines"))
         try:
-            answer = _parsed(engine.call("scriptAnswer"))
+            result = _parsed(engine.call("scriptAnswer"))
         except SandboxStopped as unwritable:
             if unwritable.code != CRASHED:
                 raise
-            end, answer = "refused", "The script returns a value that cannot be written down."
+            end, result = "refused", "The script returns a value that cannot be written down."
         reply = {"lines": lines}
         if _STATIC_DATA in text:
             try:
@@ -215,11 +215,11 @@ class JavaScript:
             except SandboxStopped as unwritable:
                 if unwritable.code != CRASHED:
                     raise
-                end, answer = "refused", "The script keeps static data that cannot be written down."
+                end, result = "refused", "The script keeps static data that cannot be written down."
         if end == "done":
-            yield {_RETURNED.get(mode, "items"): answer, **reply}
+            yield {_RETURNED.get(mode, "items"): result, **reply}
         else:
-            yield {"failed": answer, "thrown": end == "failed", **reply}
+            yield {"failed": result, "thrown": end == "failed", **reply}
 
     def _check(self, request: dict[str, Any], payload: str) -> Iterator[object]:
         self._expressions.limit(_SCRIPT_SECONDS)

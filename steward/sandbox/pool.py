@@ -139,9 +139,9 @@ class SandboxPool:
         seconds: float,
         time_used: SandboxTime | None = None,
     ) -> bytes:
-        """Sends a message and returns its JSON answer; adds the time spent to `time_used`.
+        """Sends a message and returns its JSON result; adds the time spent to `time_used`.
 
-        `seconds` limits the CPU time of each part of the answer, and WALL_TIME_FACTOR times as much its wall
+        `seconds` limits the CPU time of each part of the result, and WALL_TIME_FACTOR times as much its wall
         time. Raises SandboxStopped if a limit is exceeded or the child dies; the child is then discarded.
         """
         if len(payload) > _message_bytes(kind):
@@ -150,10 +150,10 @@ class SandboxPool:
         reusable, clock = False, _Clock(child.process)
         try:
             exchange = _exchange(child.process, compact(request), payload, seconds)
-            answer = await asyncio.wait_for(exchange, _MESSAGE_SECONDS)
+            result = await asyncio.wait_for(exchange, _MESSAGE_SECONDS)
             child.cpu_seconds += clock.spent()
             reusable = child.cpu_seconds < _CPU_SECONDS
-            return answer
+            return result
         except TimeoutError as end:
             raise stopped(TIMEOUT) from end
         finally:
@@ -209,7 +209,7 @@ class SandboxPool:
                     self._waiting.remove(waiting)
 
     async def _end_untrusted(self) -> None:
-        """Ends every idle child that wrote more than its answer.
+        """Ends every idle child that wrote more than its result.
 
         It searches again after each one, because other tasks end children at the same time.
         """

@@ -2,9 +2,9 @@
 
 A frame is a header (nonce, kind, length) and that many bytes of one JSON document without line breaks. A
 message is a REQUEST frame (`{"op": …}`) and a DATA frame with a nonce that the parent has just created. The
-child answers with the same nonce: any number of empty PROGRESS frames (a part is done, so the clock
+child replies with the same nonce: any number of empty PROGRESS frames (a part is done, so the clock
 restarts), then one RESULT frame, or a STOPPED frame with a code. Scripts never see a nonce or write a frame,
-so nothing they return can be taken for an answer to another message.
+so nothing they return can be taken for the result of another message.
 """
 
 import json
@@ -12,9 +12,9 @@ import struct
 from typing import Final
 
 MIB: Final = 1024 * 1024
-MESSAGE_BYTES: Final = 8 * MIB  # limit for the data of a message, and for an answer
+MESSAGE_BYTES: Final = 8 * MIB  # limit for the data of a message, and for a result
 FILE_MESSAGE_BYTES: Final = 28 * MIB  # for a child that handles files: 20 MiB in base64
-FRAME_BYTES: Final = MESSAGE_BYTES + MIB  # the longest accepted frame: an answer and its separators
+FRAME_BYTES: Final = MESSAGE_BYTES + MIB  # the longest accepted frame: a result and its separators
 
 HEADER: Final = struct.Struct(">16scI")
 NONCE_BYTES: Final = 16

@@ -19,7 +19,7 @@ _MAX_CLOSED = 5_000
 
 @dataclass(frozen=True, slots=True)
 class PreviewRun:
-    """An entry of `next` in the answer of Preview schedule."""
+    """An entry of `next` in the response of Preview schedule."""
 
     slot_at: datetime
     local: str

@@ -130,20 +130,22 @@ async def _look_up(
     to_look_up = [part for part in parts if isinstance(part.inverse, NeedsLookUp)]
     if not to_look_up:
         return []
-    answers = await account.reader.look_up_inverses(
+    look_up_results = await account.reader.look_up_inverses(
         [part.part for part in to_look_up], is_overwritten=is_overwritten
     )
-    for part, answer in zip(to_look_up, answers, strict=True):
-        values.look_ups.append((undo.id_of(part), part.number, *_stored(answer)))
+    for part, result in zip(to_look_up, look_up_results, strict=True):
+        values.look_ups.append((undo.id_of(part), part.number, *_stored(result)))
     return [
-        part.key for part, answer in zip(to_look_up, answers, strict=True) if isinstance(answer, FoundInverse)
+        part.key
+        for part, result in zip(to_look_up, look_up_results, strict=True)
+        if isinstance(result, FoundInverse)
     ]
 
 
-def _stored(answer: LookUpResult) -> tuple[str | None, list[dict[str, JsonValue]], str | None]:
-    if isinstance(answer, str):
-        return answer, [], None
-    return None, [dict(part.wire()) for part in answer.parts], answer.note
+def _stored(result: LookUpResult) -> tuple[str | None, list[dict[str, JsonValue]], str | None]:
+    if isinstance(result, str):
+        return result, [], None
+    return None, [dict(part.wire()) for part in result.parts], result.note
 
 
 async def put_back(ctx: StepContext) -> StepResult:

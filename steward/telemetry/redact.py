@@ -15,7 +15,7 @@ _MASK = "***"
 REDACTED = "[redacted]"
 _SHORTEST = 8
 _MAX_SECRETS = 20_000
-# Secrets whose forms are kept, since each answer of a platform is searched for those of its account.
+# Secrets whose forms are kept, since each response of a platform is searched for those of its account.
 _KEPT_FORMS = 1_000
 _PERCENT = re.compile("%[0-9A-F]{2}")
 _MARKUP = re.compile("[<>&'=]")

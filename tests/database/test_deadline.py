@@ -57,12 +57,12 @@ async def _answered(call: Callable[[], Awaitable[int]]) -> int:
     """Returns the first answer; the pool may still try a connection of the silent time."""
     answers: list[int] = []
 
-    async def is_answered() -> bool:
+    async def has_response() -> bool:
         with contextlib.suppress(Unavailable):
             answers.append(await call())
         return bool(answers)
 
-    await eventually(is_answered)
+    await eventually(has_response)
     return answers[0]
 
 

@@ -302,7 +302,7 @@ async def test_an_error_says_what_happened_at_each_server(postgresql_url: str) -
     *reasons, unknown = str(raised.value).split("; ")
     assert reasons == [
         "127.0.0.1:1: refuses connections",
-        f"127.0.0.1:{port}: no answer within 2 s",
+        f"127.0.0.1:{port}: no response within 2 s",
         f"127.0.0.1:{closing_port}: closes the connection",
         f"{host}: a standby, or another server that takes no writes",
     ]

@@ -185,8 +185,8 @@ class Drill:
         def outcome_of(act: Act) -> Outcome:
             if act.began > moment or act.outcome is Outcome.REFUSED:
                 return Outcome.REFUSED
-            is_answered = act.outcome is Outcome.ACKNOWLEDGED and act.ended <= moment
-            return Outcome.ACKNOWLEDGED if is_answered else Outcome.UNKNOWN
+            has_response = act.outcome is Outcome.ACKNOWLEDGED and act.ended <= moment
+            return Outcome.ACKNOWLEDGED if has_response else Outcome.UNKNOWN
 
         acts = self.clients.history.acts
         return History([Act(act.key, outcome_of(act), act.began, act.ended) for act in acts])

@@ -68,7 +68,7 @@ async def test_an_answer_of_any_size_is_thrown_away(size: int) -> None:
     """The status alone counts; a receiver cannot make its answer a burden."""
     client = over(streamed(200, b"x" * size), [])
     http = client.notice_client(ORG, None, webhook_endpoint(ORG, HOOK))
-    answer = await http.post(b"{}", reads_answer=False)
+    answer = await http.post(b"{}", reads_response=False)
     assert (answer.status, answer.body) == (200, b"")
 
 
@@ -76,7 +76,7 @@ async def test_a_damaged_answer_is_no_failure_when_it_is_thrown_away() -> None:
     """A body that claims to be compressed and is not does not hide that the notice was accepted."""
     client = over(streamed(200, b"not gzip", **{"content-encoding": "gzip"}), [])
     http = client.notice_client(ORG, None, webhook_endpoint(ORG, HOOK))
-    assert (await http.post(b"{}", reads_answer=False)).ok
+    assert (await http.post(b"{}", reads_response=False)).ok
 
 
 async def test_the_address_is_in_no_log_line() -> None:
@@ -146,7 +146,7 @@ async def test_the_operators_private_host_may_be_a_webhook() -> None:
         client = Outbound(wire)
         endpoint = webhook_endpoint(ORG, f"http://tools.internal:{port}/hook")
         assert isinstance(endpoint.credentials, SecretUrl)
-        answer: Any = await client.notice_client(ORG, None, endpoint).post(b"{}", reads_answer=False)
+        answer: Any = await client.notice_client(ORG, None, endpoint).post(b"{}", reads_response=False)
         await client.aclose()
     assert answer.ok
     assert response.heads[0].startswith("POST /hook ")

@@ -1,4 +1,4 @@
-"""Tests which answers to the writes of a step are kept. See docs/design/writes.md#answers."""
+"""Tests which answers to the writes of a step are kept. See docs/design/writes.md#responses."""
 
 import pytest
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from steward.api.v1.runs import CHANGES_SHOWN, STEPS_PER_ANSWER
+from steward.api.v1.runs import CHANGES_SHOWN, STEPS_PER_RESPONSE
 from steward.database.engine.base import Tx
 from steward.model.run import Mode, Run, RunStatus
 from tests.people import Caller
@@ -51,7 +51,7 @@ async def poll(reader: Caller, run: Run, after: int) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize("rows", [STEPS_PER_ANSWER, STEPS_PER_ANSWER + 1, 2 * STEPS_PER_ANSWER + 1])
+@pytest.mark.parametrize("rows", [STEPS_PER_RESPONSE, STEPS_PER_RESPONSE + 1, 2 * STEPS_PER_RESPONSE + 1])
 async def test_polling_with_the_highest_seq_gives_every_step_once(
     shop: Shop, reader: Caller, rows: int
 ) -> None:
@@ -65,11 +65,11 @@ async def test_polling_with_the_highest_seq_gives_every_step_once(
     while True:
         answer = await poll(reader, run, seen[-1] if seen else 0)
         got = [step["seq"] for step in answer["steps"]]
-        assert len(got) <= STEPS_PER_ANSWER
+        assert len(got) <= STEPS_PER_RESPONSE
         seen += got
         if not answer["more_steps"]:
             break
-        assert len(got) == STEPS_PER_ANSWER
+        assert len(got) == STEPS_PER_RESPONSE
     assert seen == list(range(1, rows + 1))
     assert (await poll(reader, run, rows))["steps"] == []
     assert (await poll(reader, run, rows + 5))["more_steps"] is False

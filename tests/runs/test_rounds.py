@@ -252,16 +252,16 @@ def test_a_call_without_an_answer_halves_the_next_and_the_limit_comes_back() -> 
     """A failed call halves the next size; successful calls raise it again."""
     sizes, each_part = BatchSizes(), part("product.set_visible", "1")
     assert sizes.next(each_part, limit=100) == 10
-    sizes.note(each_part, items=10, seconds=1.0, is_answered=True)
+    sizes.note(each_part, items=10, seconds=1.0, has_response=True)
     assert sizes.next(each_part, limit=100) == 100
-    sizes.note(each_part, items=100, seconds=1.0, is_answered=False)
+    sizes.note(each_part, items=100, seconds=1.0, has_response=False)
     assert sizes.next(each_part, limit=100) == 50
-    sizes.note(each_part, items=50, seconds=1.0, is_answered=True)
+    sizes.note(each_part, items=50, seconds=1.0, has_response=True)
     assert sizes.next(each_part, limit=100) == 55
-    sizes.note(each_part, items=1, seconds=60.0, is_answered=False)
+    sizes.note(each_part, items=1, seconds=60.0, has_response=False)
     assert sizes.next(each_part, limit=100) == 1
     for _ in range(60):
-        sizes.note(each_part, items=1, seconds=0.01, is_answered=True)
+        sizes.note(each_part, items=1, seconds=0.01, has_response=True)
     assert sizes.next(each_part, limit=1000) == MAX_CANDIDATES
     elsewhere = replace(each_part, integration_id=OTHER)
     assert sizes.next(elsewhere, limit=100) == 10

@@ -7,10 +7,10 @@ import pytest
 
 from steward.model.plan import OnError, PlanStep, StepKind, StepSource
 from steward.outbound.response import PlatformResponse
-from steward.steps.workflow.answers import StatusFailed, status_error, with_error_objects
 from steward.steps.workflow.external_calls import read_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded
+from steward.steps.workflow.responses import StatusFailed, status_error, with_error_objects
 from steward.steps.workflow.step_types import NodeResult, StepCall
 
 CHARACTER = "\U0001f600"  # each has four bytes

@@ -39,14 +39,14 @@ class AlertsResponse(msgspec.Struct):
 
 
 async def get(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/automations/{automationId}/alerts`."""
+    """Handles `GET /app/automations/{automationId}/alerts`."""
     automation = AutomationId(call.ids["automation_id"])
     await automations.get(tx, call.actor.org, automation)
-    return await _answer(tx, call, automation)
+    return await _response(tx, call, automation)
 
 
 async def change(tx: Tx, call: ApiCall) -> Response:
-    """Answers `PATCH /app/automations/{automationId}/alerts`."""
+    """Handles `PATCH /app/automations/{automationId}/alerts`."""
     body: AlertsBody = call.body
     automation = AutomationId(call.ids["automation_id"])
     await automations.get(tx, call.actor.org, automation)
@@ -54,10 +54,10 @@ async def change(tx: Tx, call: ApiCall) -> Response:
         await watches.save_quiet_after(tx, call.actor.org, automation, body.quiet_after)
     if "muted" in body.model_fields_set:
         await preferences.mute(tx, call.actor, automation, muted=body.muted)
-    return await _answer(tx, call, automation)
+    return await _response(tx, call, automation)
 
 
-async def _answer(tx: Tx, call: ApiCall, automation: AutomationId) -> AlertsResponse:
+async def _response(tx: Tx, call: ApiCall, automation: AutomationId) -> AlertsResponse:
     watch = await watches.get(tx, call.actor.org, automation)
     preferences = await own_preferences.get(tx, call.actor.org, call.actor.person)
     return AlertsResponse(

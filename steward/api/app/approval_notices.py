@@ -30,7 +30,7 @@ class ApprovalNoticesResponse(msgspec.Struct):
 
 
 async def get(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/approvals/{approvalId}/notices`."""
+    """Handles `GET /app/approvals/{approvalId}/notices`."""
     org, approval = call.actor.org, ApprovalId(call.ids["approval_id"])
     await approvals.get(tx, org, approval)
     receivers = await approval_notices.receivers(tx, org, approval)

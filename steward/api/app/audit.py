@@ -127,7 +127,7 @@ class AuditExportResponse(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/audit`."""
+    """Handles `GET /app/audit`."""
     query: AuditQuery = call.query
     org = call.actor.org
     key = call.page_start()
@@ -154,7 +154,7 @@ async def record_export(call: ApiCall) -> int:
 
 
 async def export(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/audit/export`."""
+    """Handles `GET /app/audit/export`."""
     query: AuditExportQuery = call.query
     org = call.actor.org
     key = call.page_start()

@@ -52,7 +52,7 @@ class HistoryResponse(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/automations/{automationId}/history`."""
+    """Handles `GET /app/automations/{automationId}/history`."""
     query: PageQuery = call.query
     automation = AutomationId(call.ids["automation_id"])
     await automations.get(tx, call.actor.org, automation)

@@ -58,7 +58,7 @@ class AutomationPlanResponse(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/automations/{automationId}/plan`."""
+    """Handles `GET /app/automations/{automationId}/plan`."""
     automation = await automations.get(tx, call.actor.org, AutomationId(call.ids["automation_id"]))
     stored_plan = None
     if automation.kind is AutomationKind.WORKFLOW:

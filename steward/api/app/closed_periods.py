@@ -10,7 +10,6 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http.operation import Access, ApiCall, Operation, Response, replayed
-from steward.api.schema.answers import Count, Cursor, Instant, PositiveInt, UlidStr
 from steward.api.schema.fields import (
     FromJson,
     IdText,
@@ -24,6 +23,7 @@ from steward.api.schema.fields import (
     Timestamp,
     ZoneText,
 )
+from steward.api.schema.responses import Count, Cursor, Instant, PositiveInt, UlidStr
 from steward.closed_periods import change, effect
 from steward.closed_periods.change import ChangePeriod, CreatePeriod, SentWhen
 from steward.database.accounts import members
@@ -224,15 +224,15 @@ def _scope_record(scope: ClosedScope) -> ClosedScopeRecord:
 async def records_of(tx: Tx, org: OrgId, stored_periods: Iterable[StoredPeriod]) -> list[ClosedPeriodRecord]:
     """Returns the API records of the periods, with the names of the people."""
     people: dict[PersonId, PersonNameRecord] = {}
-    answered = []
+    records = []
     for stored in stored_periods:
         for person in (stored.made_by, stored.changed_by):
             if person is not None and person not in people:
                 member = await members.get(tx, org, person)
                 name = "" if member is None else f"{member.first_name} {member.last_name}".strip()
                 people[person] = PersonNameRecord(person, name)
-        answered.append(_record(stored, people))
-    return answered
+        records.append(_record(stored, people))
+    return records
 
 
 def _record(stored: StoredPeriod, people: Mapping[PersonId, PersonNameRecord]) -> ClosedPeriodRecord:
@@ -258,8 +258,8 @@ def _record(stored: StoredPeriod, people: Mapping[PersonId, PersonNameRecord]) -
 
 
 async def _period_record(tx: Tx, call: ApiCall, stored: StoredPeriod) -> ClosedPeriodRecord:
-    [answered] = await records_of(tx, call.actor.org, [stored])
-    return answered
+    [record] = await records_of(tx, call.actor.org, [stored])
+    return record
 
 
 def current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
@@ -307,7 +307,7 @@ async def _effect(tx: Tx, stored: StoredPeriod) -> EffectRecord:
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/closed-periods` with the periods, newest first."""
+    """Responds to `GET /app/closed-periods` with the periods, newest first."""
     query: ClosedPeriodsQuery = call.query
     key = call.page_start()
     stored_periods = await records.find(
@@ -324,14 +324,14 @@ async def find(tx: Tx, call: ApiCall) -> Response:
 
 
 async def make(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/closed-periods`."""
+    """Handles `POST /app/closed-periods`."""
     stored = await change.create(tx, call.actor, _make(call))
     _log(call, stored, "made")
     return CreatedPeriodResponse(await _period_record(tx, call, stored), await _effect(tx, stored))
 
 
 async def preview(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/closed-periods/preview` with what the period would do. Stores nothing."""
+    """Responds to `POST /app/closed-periods/preview` with what the period would do. Stores nothing."""
     stored = await change.draft(tx, call.actor, _make(call))
     next_closings = effect.next_closings(stored.period, tx.now)
     return PreviewPeriodResponse(await _effect(tx, stored), [_next(closing) for closing in next_closings])
@@ -348,7 +348,7 @@ def _next(closing: Closing) -> NextClosingRecord:
 
 
 async def update(tx: Tx, call: ApiCall) -> Response:
-    """Answers `PATCH /app/closed-periods/{periodId}`."""
+    """Handles `PATCH /app/closed-periods/{periodId}`."""
     body: ChangeClosedPeriodBody = call.body
     when = None if body.when is None else _when(body.when)
     command = ChangePeriod(call.ids["period_id"], body.version, body.name, body.stops, when, body.timezone)
@@ -358,7 +358,7 @@ async def update(tx: Tx, call: ApiCall) -> Response:
 
 
 async def end(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/closed-periods/{periodId}/end`."""
+    """Handles `POST /app/closed-periods/{periodId}/end`."""
     body: EndClosedPeriodBody = call.body
     stored = await change.end(tx, call.actor, call.ids["period_id"], version=body.version)
     _log(call, stored, "ended")
@@ -371,7 +371,7 @@ def _log(call: ApiCall, stored: StoredPeriod, action: str) -> None:
 
 
 async def closings(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/closings` with what is closed in a span of time, for the calendar."""
+    """Responds to `GET /app/closings` with what is closed in a span of time, for the calendar."""
     query: ClosingsQuery = call.query
     _check_range(query.since, query.until, tx.now)
     periods = await records.valid(tx, call.actor.org, since=query.since)
@@ -404,7 +404,7 @@ def _check_range(since: datetime, until: datetime, now: datetime) -> None:
 
 
 async def freeze(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/freeze`.
+    """Handles `POST /app/freeze`.
 
     Stops all changes from now on; a freeze that is already in force is answered with status 200.
     """

@@ -110,7 +110,7 @@ class RenameBody(RequestBody):
 
 
 async def kinds(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/connections/kinds` with every kind and the schema of its settings."""
+    """Responds to `GET /app/connections/kinds` with every kind and the schema of its settings."""
     connectors = sorted(call.context.vault.connectors.items())
     return KindsResponse(
         [
@@ -144,7 +144,7 @@ async def prepare_connect(call: ApiCall) -> CheckedSettings:
 
 
 async def connect(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/connections`. Stores the connection once it is checked."""
+    """Handles `POST /app/connections`. Stores the connection once it is checked."""
     body: ConnectBody = call.body
     checked: CheckedSettings = call.prepared
     return _connected(
@@ -164,7 +164,7 @@ async def prepare_reconnect(call: ApiCall) -> CheckedSettings:
 
 
 async def reconnect(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/connections/{integrationId}/reconnect`. Gives the same account new keys."""
+    """Handles `POST /app/connections/{integrationId}/reconnect`. Gives the same account new keys."""
     checked: CheckedSettings = call.prepared
     integration = _integration(call)
     return _connected(
@@ -187,7 +187,7 @@ async def prepare_check(call: ApiCall) -> tuple[int, Health]:
 
 
 async def check(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/connections/{integrationId}/check`.
+    """Handles `POST /app/connections/{integrationId}/check`.
 
     A check that fails is answered with status 200 too.
     """
@@ -200,7 +200,7 @@ async def check(tx: Tx, call: ApiCall) -> Response:
 
 
 async def rename(tx: Tx, call: ApiCall) -> Response:
-    """Answers `PATCH /app/connections/{integrationId}`. Renames the connection for its automations too."""
+    """Handles `PATCH /app/connections/{integrationId}`. Renames the connection for its automations too."""
     body: RenameBody = call.body
     renamed = await connecting.rename(tx, call.actor, _integration(call), body.name)
     return ConnectionResponse(connection_record(renamed))
@@ -231,7 +231,7 @@ async def unsubscribe(call: ApiCall) -> None:
 
 
 async def disconnect(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/connections/{integrationId}/disconnect`.
+    """Handles `POST /app/connections/{integrationId}/disconnect`.
 
     Erases the keys and pauses the connection's automations.
     """

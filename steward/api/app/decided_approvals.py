@@ -5,8 +5,8 @@ from datetime import datetime
 import msgspec
 
 from steward.api.http.operation import Access, ApiCall, Operation, Response
-from steward.api.schema.answers import Count, Cursor, Instant, Name, PositiveInt, UlidStr
 from steward.api.schema.fields import IdText, PageQuery, QueryInt
+from steward.api.schema.responses import Count, Cursor, Instant, Name, PositiveInt, UlidStr
 from steward.database.engine.base import Tx
 from steward.database.runs import approvals
 from steward.database.runs import records as runs
@@ -85,7 +85,7 @@ def record(decided: PastApproval) -> PastApprovalRecord:
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/approvals/decided` with the approvals, those decided last first."""
+    """Responds to `GET /app/approvals/decided` with the approvals, those decided last first."""
     query: PastApprovalsQuery = call.query
     rows = await approvals.decided(
         tx,
@@ -113,7 +113,7 @@ def _after(call: ApiCall) -> tuple[datetime, ApprovalId] | None:
 
 
 async def of_run(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/runs/{runId}/decisions`: who decided on the run's changes, by round."""
+    """Responds to `GET /app/runs/{runId}/decisions` with who decided on the run's changes, by round."""
     org, run = call.actor.org, RunId(call.ids["run_id"])
     await runs.get(tx, org, run)
     rows = await approvals.decided_of_run(tx, org, run, limit=_ROUNDS_SHOWN)

@@ -129,7 +129,7 @@ async def load(call: ApiCall) -> None:
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/holidays` with the holidays by date."""
+    """Responds to `GET /app/holidays` with the holidays by date."""
     query: HolidaysQuery = call.query
     region = HolidayRegion(query.country, query.subdivision)
     days, calendar = await holidays.proposed(tx, call.actor, region, query.year)
@@ -142,7 +142,7 @@ async def find(tx: Tx, call: ApiCall) -> Response:
 
 
 async def countries(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/holidays/countries`."""
+    """Handles `GET /app/holidays/countries`."""
     accepted = await holidays.accepted(tx, call.actor)
     stored = await records_of(tx, call.actor.org, [difference.stored for difference in accepted.differences])
     return HolidayCountriesResponse(
@@ -162,7 +162,7 @@ async def countries(tx: Tx, call: ApiCall) -> Response:
 
 
 async def accept(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/holidays/accept`. Creates a closed period for every day or for none."""
+    """Handles `POST /app/holidays/accept`. Creates a closed period for every day or for none."""
     body: AcceptHolidaysBody = call.body
     region = HolidayRegion(body.country, body.subdivision)
     command = AcceptHolidays(region, body.days, scope_of(body.scope), body.stops, body.timezone)
@@ -171,7 +171,7 @@ async def accept(tx: Tx, call: ApiCall) -> Response:
 
 
 async def settle(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/closed-periods/{periodId}/holiday`.
+    """Handles `POST /app/closed-periods/{periodId}/holiday`.
 
     Takes over the library's date or keeps the period.
     """
@@ -179,8 +179,8 @@ async def settle(tx: Tx, call: ApiCall) -> Response:
     stored = await holidays.resolve_difference(
         tx, call.actor, call.ids["period_id"], version=body.version, takes_over=body.take_over
     )
-    [answered] = await records_of(tx, call.actor.org, [stored])
-    return ClosedPeriodResponse(answered)
+    [record] = await records_of(tx, call.actor.org, [stored])
+    return ClosedPeriodResponse(record)
 
 
 OPERATIONS = (

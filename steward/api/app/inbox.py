@@ -69,7 +69,7 @@ class UnreadResponse(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/inbox`."""
+    """Handles `GET /app/inbox`."""
     query: InboxQuery = call.query
     actor = call.actor
     key = call.page_start()
@@ -93,7 +93,7 @@ async def find(tx: Tx, call: ApiCall) -> Response:
 
 
 async def mark_read(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/inbox/read`; ids that are not the person's change nothing."""
+    """Handles `POST /app/inbox/read`; ids that are not the person's change nothing."""
     body: ReadBody = call.body
     actor = call.actor
     if (body.ids is None) == (body.until is None):

@@ -46,7 +46,7 @@ class KeyPageResponse(msgspec.Struct):
 
 
 async def begin(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/connections/woocommerce/authorize` with the page on which the shop issues keys."""
+    """Responds to `POST /app/connections/woocommerce/authorize` with the page where the shop issues keys."""
     body: ShopSignInBody = call.body
     number = None if body.integration_id is None else IntegrationId(body.integration_id)
     address = await issued_keys.begin(
@@ -61,7 +61,7 @@ async def begin(tx: Tx, call: ApiCall) -> Response:
 
 
 async def deliver(raw_request: RawRequest, context: AppContext) -> Reply:
-    """Answers `POST /app/connections/woocommerce/callback/{key_state}`, which carries the shop's keys.
+    """Handles `POST /app/connections/woocommerce/callback/{key_state}`, which carries the shop's keys.
 
     Raises NotFound for a state that is not open, Malformed, TooLarge, and ValidationFailed or NotConnected
     if the shop does not accept the keys.

@@ -193,27 +193,27 @@ def record(preferences: OwnPreferences) -> PreferencesRecord:
 
 
 async def get(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/notification-preferences`."""
-    return await _answer(tx, call, await preferences.get(tx, call.actor))
+    """Handles `GET /app/notification-preferences`."""
+    return await _response(tx, call, await preferences.get(tx, call.actor))
 
 
 async def change(tx: Tx, call: ApiCall) -> Response:
-    """Answers `PATCH /app/notification-preferences`."""
+    """Handles `PATCH /app/notification-preferences`."""
     body: PreferencesBody = call.body
     before = await preferences.get(tx, call.actor)
     after = await preferences.change(tx, call.actor, _changed(before.preferences, body))
-    return await _answer(tx, call, after)
+    return await _response(tx, call, after)
 
 
 async def send_test(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/notification-preferences/test`; the preferences then contain its result."""
+    """Handles `POST /app/notification-preferences/test`; the preferences then contain its result."""
     if not call.context.rules.mail:
         raise NotConfigured("This service has no mail server, so no mail is sent.")
     await own_mail.send_test(tx, call.actor)
     return EmptyResponse()
 
 
-async def _answer(tx: Tx, call: ApiCall, preferences: OwnPreferences) -> PreferencesResponse:
+async def _response(tx: Tx, call: ApiCall, preferences: OwnPreferences) -> PreferencesResponse:
     test = await own_mail.last_test(tx, call.actor)
     tested = None
     if test is not None:
@@ -261,7 +261,7 @@ _TEST_STATES: Mapping[MessageState, Literal["waiting", "sent"]] = {
 
 
 async def end_digests(raw_request: RawRequest, context: ServiceContext) -> Reply:
-    """Answers `POST /unsubscribe/{token}`, which a mail program sends as a form. Ignores the body.
+    """Handles `POST /unsubscribe/{token}`, which a mail program sends as a form. Ignores the body.
 
     Raises NotFound for a token that was not made here.
     """

@@ -150,7 +150,7 @@ def record(route: NotificationRoute, url: str | None) -> NotificationRouteRecord
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/notification-routes` with the routes, oldest first.
+    """Responds to `GET /app/notification-routes` with the routes, oldest first.
 
     Shows a webhook's address to owners only.
     """
@@ -163,7 +163,7 @@ async def find(tx: Tx, call: ApiCall) -> Response:
 
 
 async def create(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/notification-routes` with the new route and, this once, the webhook's secret."""
+    """Responds to `POST /app/notification-routes` with the new route and, this once, the webhook's secret."""
     body: RouteBody = call.body
     content = RouteContent(
         name=body.name,
@@ -177,7 +177,7 @@ async def create(tx: Tx, call: ApiCall) -> Response:
 
 
 async def change(tx: Tx, call: ApiCall) -> Response:
-    """Answers `PATCH /app/notification-routes/{routeId}`. A new address gets a new secret."""
+    """Handles `PATCH /app/notification-routes/{routeId}`. A new address gets a new secret."""
     route = await rows.get(tx, call.actor.org, _route(call))
     if route is None:
         raise NotFound
@@ -196,7 +196,7 @@ async def change(tx: Tx, call: ApiCall) -> Response:
 
 
 async def delete(tx: Tx, call: ApiCall) -> Response:
-    """Answers `DELETE /app/notification-routes/{routeId}`."""
+    """Handles `DELETE /app/notification-routes/{routeId}`."""
     await routes.delete(tx, call.actor, _route(call))
     return EmptyResponse()
 
@@ -210,7 +210,7 @@ async def prepare_test(call: ApiCall) -> RouteTest:
 
 
 async def test(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/notification-routes/{routeId}/test`.
+    """Handles `POST /app/notification-routes/{routeId}/test`.
 
     A test that is not accepted is answered with status 200 too.
     """
@@ -218,12 +218,12 @@ async def test(tx: Tx, call: ApiCall) -> Response:
 
 
 async def try_again(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/notification-routes/{routeId}/try-again`. An accepted test ends the broken state."""
+    """Handles `POST /app/notification-routes/{routeId}/try-again`. An accepted test ends the broken state."""
     return await _tested(tx, call, ends_broken=True)
 
 
 async def rotate_secret(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/notification-routes/{routeId}/rotate-secret`.
+    """Handles `POST /app/notification-routes/{routeId}/rotate-secret`.
 
     The old secret signs for another 24 hours.
     """
@@ -231,7 +231,7 @@ async def rotate_secret(tx: Tx, call: ApiCall) -> Response:
 
 
 async def deliveries(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/notification-routes/{routeId}/deliveries`. Goes back 30 days, newest first."""
+    """Handles `GET /app/notification-routes/{routeId}/deliveries`. Goes back 30 days, newest first."""
     route = await rows.get(tx, call.actor.org, _route(call))
     if route is None:
         raise NotFound
@@ -246,7 +246,7 @@ async def deliveries(tx: Tx, call: ApiCall) -> Response:
 
 
 async def send_again(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/notification-routes/{routeId}/deliveries/{messageId}/again`.
+    """Handles `POST /app/notification-routes/{routeId}/deliveries/{messageId}/again`.
 
     Sends the same id with a new time.
     """

@@ -3,7 +3,7 @@
 import msgspec
 
 from steward.api.http.operation import Access, ApiCall, Operation, Response
-from steward.api.schema.answers import PositiveInt
+from steward.api.schema.responses import PositiveInt
 from steward.database.accounts import people
 from steward.database.engine.base import Tx
 
@@ -20,7 +20,7 @@ class OptionsResponse(msgspec.Struct):
 
 
 async def get(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/options`."""
+    """Handles `GET /app/options`."""
     rules = call.context.rules
     return OptionsResponse(rules.mail, not await people.has_accounts(tx), rules.undo_for.days)
 

@@ -49,12 +49,12 @@ def record(organization: Organization) -> OrganizationRecord:
 
 
 async def get(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/organization`."""
+    """Handles `GET /app/organization`."""
     return OrganizationResponse(record(await organizations.get(tx, call.actor.org)))
 
 
 async def change(tx: Tx, call: ApiCall) -> Response:
-    """Answers `PATCH /app/organization`. The operator alone switches automations on or off."""
+    """Handles `PATCH /app/organization`. The operator alone switches automations on or off."""
     body: OrganizationBody = call.body
     sent_fields = body.model_fields_set
     command = ChangeOrganization(
@@ -85,7 +85,7 @@ class CredentialsResponse(msgspec.Struct):
 
 
 async def credentials_of(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/credentials`."""
+    """Handles `GET /app/credentials`."""
     rules = call.context.rules
     records = [credential_record(credential) for credential in await credentials.every(tx, call.actor.org)]
     return CredentialsResponse(rules.api_access, f"{rules.auth_url}/v2/api/automations/login", records)

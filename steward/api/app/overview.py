@@ -9,8 +9,8 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http.operation import Access, ApiCall, Operation, Response
-from steward.api.schema.answers import Count, Instant, PositiveInt, RunStatusStr, UlidStr
 from steward.api.schema.fields import CommaList, IdText, QueryParameters, ZoneText
+from steward.api.schema.responses import Count, Instant, PositiveInt, RunStatusStr, UlidStr
 from steward.api.v1.calendar import OccurrenceRecord, occurrence_record
 from steward.api.v1.run_records import RunRecord
 from steward.api.v1.run_records import record as run_record
@@ -46,7 +46,7 @@ class OverviewQuery(QueryParameters):
 
 
 class StripsQuery(QueryParameters):
-    """Query parameters: the automations whose strips to answer."""
+    """Query parameters: the automations whose strips to return."""
 
     automation_ids: Annotated[list[IdText], CommaList, Field(min_length=1, max_length=_MAX_STRIPS)]
 
@@ -129,7 +129,7 @@ async def keep_totals(call: ApiCall) -> bool:
 
 
 async def get(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/overview`."""
+    """Handles `GET /app/overview`."""
     query: OverviewQuery = call.query
     tz = zone(query.timezone)
     if tz is None:
@@ -209,7 +209,7 @@ def _later_that_day(rows: Sequence[Occurrence], tz: ZoneInfo, now: datetime) -> 
 
 
 async def strips(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/automations/strips`; ids of other organizations are left out."""
+    """Handles `GET /app/automations/strips`; ids of other organizations are left out."""
     query: StripsQuery = call.query
     org = call.actor.org
     automations_by_id = await automations.among(tx, org, [AutomationId(id_) for id_ in query.automation_ids])

@@ -39,7 +39,7 @@ async def count_forgotten(value: Any, client: Client, context: ServiceContext) -
 
 
 async def forgot(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/password/forgot` in the same way whether or not the account exists."""
+    """Handles `POST /app/password/forgot` in the same way whether or not the account exists."""
     body: ForgotBody = call.body
     link = await forgotten_password.request(tx, body.email)
     await account_mails.send_reset_link(
@@ -67,7 +67,7 @@ async def prepare_reset(call: ApiCall) -> PreparedReset:
 
 
 async def reset(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/password/reset`. Ends all sessions of the person and signs nobody in."""
+    """Handles `POST /app/password/reset`. Ends all sessions of the person and signs nobody in."""
     done = await forgotten_password.reset(tx, call.prepared)
     if call.context.rules.mail:
         await account_mails.send_password_changed(

@@ -9,7 +9,7 @@ from steward.accounts import attempts, invitations, members, own_password
 from steward.accounts.invitations import AcceptInvitation, InvitePerson, IssuedInvitation, PreparedAcceptance
 from steward.accounts.own_password import PasswordRenewal
 from steward.accounts.people import is_email
-from steward.api.app.session import SessionResponse, answer_opened, require_session
+from steward.api.app.session import SessionResponse, require_session, response_with_session
 from steward.api.http.context import ServiceContext
 from steward.api.http.operation import Access, ApiCall, Client, Operation, Response, ResponseWithHeaders
 from steward.api.schema.fields import (
@@ -125,13 +125,13 @@ def record(member: Member, *, mail_refused: bool = False) -> PersonRecord:
     )
 
 
-async def _answer(tx: Tx, call: ApiCall, member: Member) -> PersonResponse:
+async def _response(tx: Tx, call: ApiCall, member: Member) -> PersonResponse:
     refusing = await receivers.refusing(tx, call.actor.org, [member.id])
     return PersonResponse(record(member, mail_refused=bool(refusing)))
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/people` with the people, newest first."""
+    """Responds to `GET /app/people` with the people, newest first."""
     query: PageQuery = call.query
     key: list[Any] | None = call.page_start()
     after = (from_ms(int(key[0])), PersonId(int(key[1]))) if key else None
@@ -145,14 +145,14 @@ async def find(tx: Tx, call: ApiCall) -> Response:
 
 
 async def invite(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/people` with a link valid for seven days, mailed if a mail server is set."""
+    """Responds to `POST /app/people` with a link valid for seven days, mailed if a mail server is set."""
     body: InviteBody = call.body
     command = InvitePerson(body.email, body.role, body.first_name or "", body.last_name or "")
     return await _invited(tx, call, await invitations.invite(tx, call.actor, command))
 
 
 async def invite_again(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/people/{userId}/invite-again` with a new link. The old link ends."""
+    """Responds to `POST /app/people/{userId}/invite-again` with a new link. The old link ends."""
     return await _invited(tx, call, await invitations.invite_again(tx, call.actor, _person(call)))
 
 
@@ -166,23 +166,23 @@ async def _invited(tx: Tx, call: ApiCall, invited: IssuedInvitation) -> InvitedR
 
 
 async def change_role(tx: Tx, call: ApiCall) -> Response:
-    """Answers `PATCH /app/people/{userId}`."""
+    """Handles `PATCH /app/people/{userId}`."""
     body: RoleBody = call.body
-    return await _answer(tx, call, await members.change_role(tx, call.actor, _person(call), role=body.role))
+    return await _response(tx, call, await members.change_role(tx, call.actor, _person(call), role=body.role))
 
 
 async def deactivate(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/people/{userId}/deactivate`. Deactivates the person in this organization only."""
-    return await _answer(tx, call, await members.deactivate(tx, call.actor, _person(call)))
+    """Handles `POST /app/people/{userId}/deactivate`. Deactivates the person in this organization only."""
+    return await _response(tx, call, await members.deactivate(tx, call.actor, _person(call)))
 
 
 async def activate(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/people/{userId}/activate`."""
-    return await _answer(tx, call, await members.activate(tx, call.actor, _person(call)))
+    """Handles `POST /app/people/{userId}/activate`."""
+    return await _response(tx, call, await members.activate(tx, call.actor, _person(call)))
 
 
 async def mail_again(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/people/{userId}/mail-again`: resumes mail to a person whose server refused it.
+    """Handles `POST /app/people/{userId}/mail-again`: resumes mail to a person whose server refused it.
 
     For one's own mail, an accepted test mail has the same effect.
     """
@@ -191,7 +191,7 @@ async def mail_again(tx: Tx, call: ApiCall) -> Response:
     if member is None:
         raise NotFound
     await receivers.forget_refusals(tx, call.actor.org, [person])
-    return await _answer(tx, call, member)
+    return await _response(tx, call, member)
 
 
 async def prepare_password(call: ApiCall) -> PasswordRenewal:
@@ -209,9 +209,9 @@ async def prepare_password(call: ApiCall) -> PasswordRenewal:
 
 
 async def change_password(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
-    """Answers `POST /app/password`. Ends the person's other sessions; this one gets a new cookie."""
+    """Handles `POST /app/password`. Ends the person's other sessions; this one gets a new cookie."""
     renewed: PasswordRenewal = call.prepared
-    return answer_opened(call, await own_password.change(tx, require_session(call).session, renewed))
+    return response_with_session(call, await own_password.change(tx, require_session(call).session, renewed))
 
 
 async def count_acceptance(value: Any, client: Client, context: ServiceContext) -> None:
@@ -234,10 +234,10 @@ async def prepare_acceptance(call: ApiCall) -> PreparedAcceptance:
 
 
 async def accept(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
-    """Answers `POST /app/invitations/accept`. Signs the person in, in the organization of the invitation."""
+    """Handles `POST /app/invitations/accept`. Signs the person in, in the organization of the invitation."""
     accepting: PreparedAcceptance = call.prepared
     opened = await invitations.accept(tx, accepting, address=call.client.address, agent=call.client.agent)
-    return answer_opened(call, opened)
+    return response_with_session(call, opened)
 
 
 def _person(call: ApiCall) -> PersonId:

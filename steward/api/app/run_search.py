@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from steward.api.http.operation import Access, ApiCall, Operation, Response
-from steward.api.schema.answers import Cursor, UlidStr
 from steward.api.schema.fields import QueryInt, SearchText
+from steward.api.schema.responses import Cursor, UlidStr
 from steward.api.v1.run_list import RunsQuery, filter_of, page_of
 from steward.api.v1.run_records import RunRecord, record_of_row
 from steward.database.engine.base import Row, Tx
@@ -51,7 +51,7 @@ class PartlyMadeResponse(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/runs`, newest first. Refuses a filter by automation and store at once."""
+    """Handles `GET /app/runs`, newest first. Refuses a filter by automation and store at once."""
     query: SearchedRunsQuery = call.query
     store = query.integration_id
     if store is not None and query.automation_id is not None:
@@ -73,7 +73,7 @@ async def _with_stores(tx: Tx, call: ApiCall, page: list[RunRecord], cursor: str
 
 
 async def partly_made(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/runs/{runId}/partly-made` with failed changes that an undo can put back."""
+    """Responds to `GET /app/runs/{runId}/partly-made` with failed changes that an undo can put back."""
     org, run = call.actor.org, RunId(call.ids["run_id"])
     await runs.automation_of(tx, org, run)
     return PartlyMadeResponse([str(change) for change in await undos.partly_made(tx, org, run)])

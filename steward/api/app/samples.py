@@ -52,7 +52,7 @@ async def prepare(call: ApiCall) -> Sample:
 
 
 async def preview(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/automations/sample` with what the template would select now.
+    """Responds to `POST /app/automations/sample` with what the template would select now.
 
     Stores and writes nothing.
     """

@@ -6,7 +6,8 @@ import msgspec
 
 from steward.api.app import run_search
 from steward.api.http.operation import Access, ApiCall, Operation, Response
-from steward.api.schema.answers import (
+from steward.api.schema.fields import QueryParameters, SearchText
+from steward.api.schema.responses import (
     ApprovalStatusStr,
     AutomationStateStr,
     ConnectionStateStr,
@@ -19,7 +20,6 @@ from steward.api.schema.answers import (
     RunStatusStr,
     UlidStr,
 )
-from steward.api.schema.fields import QueryParameters, SearchText
 from steward.database.accounts import connections
 from steward.database.engine.base import Row, Tx
 from steward.database.runs import approvals, search_hits, search_terms
@@ -97,7 +97,7 @@ class SearchResponse(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/search`."""
+    """Handles `GET /app/search`."""
     query: SearchQuery = call.query
     org, words = call.actor.org, query_words(query.q)
     if not words:

@@ -114,11 +114,11 @@ async def post(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
     opened = await accounts_sessions.sign_in(
         tx, call.prepared, address=call.client.address, agent=call.client.agent
     )
-    return answer_opened(call, opened)
+    return response_with_session(call, opened)
 
 
 async def get(tx: Tx, call: ApiCall) -> SessionResponse:
-    """Answers `GET /app/session`: the session of the request's cookie."""
+    """Responds to `GET /app/session` with the session of the request's cookie."""
     current = require_session(call)
     memberships = await accounts_sessions.memberships(tx, current.session.person.id)
     return SessionResponse(_wire(call, current.session, memberships, cookie=current.cookie))
@@ -136,7 +136,7 @@ async def choose_organization(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
     opened = await accounts_sessions.choose(
         tx, require_session(call).session, OrgId(call.body.organization_id)
     )
-    return answer_opened(call, opened)
+    return response_with_session(call, opened)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def require_session(call: ApiCall) -> CurrentSession:
     return CurrentSession(call.session, call.client.cookie)
 
 
-def answer_opened(call: ApiCall, opened: OpenedSession) -> ResponseWithHeaders:
+def response_with_session(call: ApiCall, opened: OpenedSession) -> ResponseWithHeaders:
     """Returns the answer with a new session and its cookie."""
     response = SessionResponse(_wire(call, opened.session, opened.memberships, cookie=opened.cookie))
     return ResponseWithHeaders(response, headers=(_set_cookie(call, opened.cookie),))

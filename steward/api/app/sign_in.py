@@ -73,7 +73,7 @@ def kinds_with_sign_in(connectors: Mapping[str, Connector]) -> tuple[str, ...]:
 
 
 async def start(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /app/connections/sign-in` with the address to sign in at."""
+    """Responds to `POST /app/connections/sign-in` with the address to sign in at."""
     body: AccountSignInBody = call.body
     kinds = kinds_with_sign_in(call.context.vault.connectors)
     if body.kind not in kinds:
@@ -110,7 +110,7 @@ async def prepare_finish(call: ApiCall) -> SignedIn | str:
 
 
 async def finish(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
-    """Answers `GET /app/connections/sign-in/callback` with a redirect to the page of connections."""
+    """Responds to `GET /app/connections/sign-in/callback` with a redirect to the page of connections."""
     outcome: Any = call.prepared
     if isinstance(outcome, str):
         return _redirect(call, failed=outcome)

@@ -37,7 +37,7 @@ class UsedConnectionsResponse(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /app/connections` with the API's list and the number of automations that use each."""
+    """Responds to `GET /app/connections` with the API's list and the number of automations that use each."""
     query: ConnectionsQuery = call.query
     key = call.page_start()
     rows = await connections.find(

@@ -1,4 +1,4 @@
-"""The envelope of every answer and refusal."""
+"""The envelope of every response and refusal."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from steward.model.refusals import (
 
 CONTRACT_VERSION = 1
 _REALM = 'Bearer realm="steward"'
-# The headers of every JSON answer.
+# The headers of every JSON response.
 FIXED_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -26,7 +26,7 @@ FIXED_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 _FIXED_HEAD = b"".join(name + b": " + value + b"\r\n" for name, value in FIXED_HEADERS)
 
 _OPENED = b'{"success":true,"contract_version":1,"data":'
-EMPTY_ANSWER = _OPENED + b"{}}"
+EMPTY_RESPONSE = _OPENED + b"{}}"
 _LONGEST_MESSAGE = 500
 _WAIT_CONFIGURED = 60
 
@@ -41,12 +41,12 @@ ENCODER = msgspec.json.Encoder(enc_hook=_encoded)
 
 
 def head(length: int, request_id: str) -> bytes:
-    """Returns the encoded headers of an answer without special ones; `length` is the size of its body."""
+    """Returns the encoded headers of a response without special ones; `length` is the size of its body."""
     return b"%scontent-length: %d\r\nx-request-id: %s\r\n" % (_FIXED_HEAD, length, request_id.encode("ascii"))
 
 
 def accept(response: Response, status: int) -> Reply:
-    """Builds the envelope of an answer."""
+    """Builds the envelope of a response."""
     if isinstance(response, ResponseWithHeaders):
         return Reply(response.status, _OPENED + ENCODER.encode(response.data) + b"}", response.headers)
     return Reply(status, b"".join((_OPENED, ENCODER.encode(response), b"}")))
@@ -69,7 +69,7 @@ def refuse(refusal: Refusal, data: Mapping[str, object] | None = None) -> Reply:
 
 
 def defect(request_id: str) -> Reply:
-    """Builds the answer to an internal error: the request id and nothing else."""
+    """Builds the response to an internal error: the request id and nothing else."""
     body = {
         "success": False,
         "contract_version": CONTRACT_VERSION,
@@ -80,7 +80,7 @@ def defect(request_id: str) -> Reply:
 
 
 def too_large(status: int) -> Reply:
-    """Builds the answer to a target or headers that are too long."""
+    """Builds the response to a target or headers that are too long."""
     body = {
         "success": False,
         "contract_version": CONTRACT_VERSION,

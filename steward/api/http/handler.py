@@ -46,7 +46,7 @@ Pages = Callable[[RawRequest], Awaitable[Reply | None]]
 
 PREFIX = "/v1/automations"
 CHANGING = frozenset({"POST", "PATCH", "DELETE", "PUT"})
-# How long an answer waits until its session's idle time is extended; the next call tries again.
+# How long a response waits until its session's idle time is extended; the next call tries again.
 _TOUCH_SECONDS = 2.0
 
 
@@ -54,7 +54,7 @@ class RequestHandler:
     """The ASGI application of the API.
 
     Refuses a request in a fixed order (`docs/design/api/conventions.md`): routing, authentication, scope or
-    role, CSRF, rate limits, body, path values, fields. `pages` answers the web app's pages and files.
+    role, CSRF, rate limits, body, path values, fields. `pages` serves the web app's pages and files.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RequestHandler:
     ) -> None:
         self._context = context
         # By status and operation, for the operator's metrics.
-        self.answered: Counter[tuple[int, str]] = Counter()
+        self.response_counts: Counter[tuple[int, str]] = Counter()
         self._routes = Routes(operations)
         self._raw_routes = Routes(raw_operations)
         self._pages = pages
@@ -78,7 +78,7 @@ class RequestHandler:
         self._is_embedded = context.engine.dialect == "sqlite"
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answers one request; every failure is answered in the envelope."""
+        """Handles one request; every failure gets a response in the envelope."""
         if scope["type"] != "http":
             raise LookupError(f"cannot serve {scope['type']}")
         request = ApiRequest(scope, receive, self._context)
@@ -86,7 +86,7 @@ class RequestHandler:
         current_trace.set(None if span_id is None else span_id.trace)
         began_at = self._context.clock.now() if span_id is not None else None
         try:
-            reply = await self._answer(request)
+            reply = await self._respond(request)
         except Refusal as refusal:
             reply = self._refused(request, refusal)
         except ClientDisconnected:
@@ -134,7 +134,7 @@ class RequestHandler:
         )
 
     async def _send(self, request: ApiRequest, reply: Reply, send: Send) -> None:
-        self.answered[reply.status, request.operation] += 1
+        self.response_counts[reply.status, request.operation] += 1
         if request.large_body is not None:
             await request.large_body.discard_rest()
         if not (reply.headers or reply.has_own_headers or b"origin" in request.headers):
@@ -163,7 +163,7 @@ class RequestHandler:
             data = request.call.operation.current(request.call, data)
         return envelope.refuse(refusal, data)
 
-    async def _answer(self, request: ApiRequest) -> Reply:
+    async def _respond(self, request: ApiRequest) -> Reply:
         if request.is_overlong is not None:
             return envelope.too_large(request.is_overlong)
         if request.method == "OPTIONS" and b"access-control-request-method" in request.headers:
@@ -171,20 +171,20 @@ class RequestHandler:
         # No raw operation has a path of the API, where nearly all calls go.
         raw = None if request.path.startswith(PREFIX) else self._raw_routes.find(request.path)
         if raw is not None:
-            return await self._answer_raw(request, raw)
+            return await self._respond_raw(request, raw)
         token = authentication.bearer(request.headers, several=request.has_several_authorizations)
         cookie = authentication.cookie(request.headers, self._cookie_name)
         match = self._match(request, cookie, by_token=token is not None)
         if match.operation is not None:
             request.operation = match.operation.name
         if token is None:
-            return await self._answer_without_token(request, match, cookie)
+            return await self._respond_without_token(request, match, cookie)
         if cookie is not None:
             raise Unauthenticated(token_sent=True)
         claims = await authentication.verify(self._context, token)
         return await self._authenticate_and_run(request, match, claims=claims)
 
-    async def _answer_raw(self, request: ApiRequest, path: PathMatch[RawOperation]) -> Reply:
+    async def _respond_raw(self, request: ApiRequest, path: PathMatch[RawOperation]) -> Reply:
         operation = path.methods.get(request.method)
         if operation is None:
             page = await self._pages(request.raw_request(())) if self._pages is not None else None
@@ -193,7 +193,7 @@ class RequestHandler:
             raise MethodNotAllowed(sorted(path.methods))
         return await operation.function(request.raw_request(path.values), self._context)
 
-    async def _answer_without_token(
+    async def _respond_without_token(
         self, request: ApiRequest, match: RouteMatch, cookie: str | None
     ) -> Reply:
         operation = match.operation
@@ -246,7 +246,7 @@ class RequestHandler:
         return page
 
     def _preflight(self, request: ApiRequest) -> Reply:
-        """Answers a CORS preflight: only the web app's own origin may call."""
+        """Responds to a CORS preflight: only the web app's own origin may call."""
         if request.headers.get(b"origin") != self._web_origin:
             return envelope.refuse(Forbidden("This page may not call the API."))
         headers: list[tuple[bytes, bytes]] = []
@@ -256,7 +256,7 @@ class RequestHandler:
             allowed_headers = request.headers.get(b"access-control-request-headers")
             if allowed_headers is not None:
                 headers.append((b"access-control-allow-headers", allowed_headers))
-        return Reply(200, envelope.EMPTY_ANSWER, tuple(headers))
+        return Reply(200, envelope.EMPTY_RESPONSE, tuple(headers))
 
     async def _authenticate_and_run(
         self,
@@ -284,7 +284,7 @@ class RequestHandler:
     async def _read_caller(
         self, request: ApiRequest, match: RouteMatch, *, claims: TokenClaims | None, cookie: str | None
     ) -> tuple[AuthenticatedCaller, Reply | None]:
-        """Authenticates the caller in a read transaction, which also answers a small read."""
+        """Authenticates the caller in a read transaction, which also serves a small read."""
         context, operation = self._context, match.operation
 
         async def act(tx: Tx) -> tuple[AuthenticatedCaller, Reply | None]:
@@ -329,7 +329,7 @@ class RequestHandler:
         caller: AuthenticatedCaller,
         cookie: str | None,
     ) -> Reply:
-        """Answers a small read in the transaction that authenticated its caller."""
+        """Handles a small read in the transaction that authenticated its caller."""
         try:
             call = self._validate(request, operation, match, caller, cookie)
         except ValidationFailed:

@@ -103,7 +103,7 @@ Response: TypeAlias = msgspec.Struct | ResponseWithHeaders
 
 
 class Endpoint(Protocol):
-    """An endpoint: reads or writes in its transaction and returns the answer's `data`."""
+    """An endpoint: reads or writes in its transaction and returns the response's `data`."""
 
     def __call__(self, tx: Tx, call: ApiCall, /) -> Awaitable[Response]: ...
 
@@ -209,7 +209,7 @@ class Reply:
     status: int
     body: bytes
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    has_own_headers: bool = False  # otherwise the headers of a JSON answer are added
+    has_own_headers: bool = False  # otherwise the headers of a JSON response are added
 
 
 class RawEndpoint(Protocol):

@@ -1,6 +1,6 @@
 """Schemas of stored JSON that answers pass on unchanged, for the OpenAPI document.
 
-These classes are never instantiated: the rows hold this JSON, and answers contain it unchanged.
+These classes are never instantiated: the rows hold this JSON, and responses contain it unchanged.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from steward.api.schema.answers import (
+from steward.api.schema.responses import (
     ActionStr,
     BindingKindStr,
     CadenceStr,

@@ -9,17 +9,6 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api.http.operation import ApiCall, Operation, Response
-from steward.api.schema.answers import (
-    ApprovalKindStr,
-    ApprovalStatusStr,
-    Count,
-    Cursor,
-    Instant,
-    Name,
-    PositiveInt,
-    Sha256,
-    UlidStr,
-)
 from steward.api.schema.fields import (
     CommaList,
     CommentText,
@@ -32,6 +21,17 @@ from steward.api.schema.fields import (
     Unique,
 )
 from steward.api.schema.json_passthrough import ApprovalCounts, ApprovalWarning, Change, FollowingWire
+from steward.api.schema.responses import (
+    ApprovalKindStr,
+    ApprovalStatusStr,
+    Count,
+    Cursor,
+    Instant,
+    Name,
+    PositiveInt,
+    Sha256,
+    UlidStr,
+)
 from steward.api.v1.automation_records import current as current_automation
 from steward.api.v1.run_records import RunRecord
 from steward.api.v1.run_records import record as run_record
@@ -126,7 +126,7 @@ class RejectBody(RequestBody):
 
 
 def record(approval: Approval, now: datetime) -> ApprovalRecord:
-    """Builds the answer; an approval that has waited for over an hour gets a warning."""
+    """Builds the response; an approval that has waited for over an hour gets a warning."""
     warnings = list(approval.warnings)
     pending = approval.status is ApprovalStatus.PENDING
     if pending and now - approval.created_at > _STALE_AFTER:
@@ -156,7 +156,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/approvals` with the approvals, the first to expire first."""
+    """Responds to `GET /v1/automations/approvals` with the approvals, the first to expire first."""
     query: ApprovalsQuery = call.query
     key = call.page_start()
     after = None
@@ -180,7 +180,7 @@ async def find(tx: Tx, call: ApiCall) -> Response:
 
 
 async def get(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/approvals/{approvalId}` with the approval and its first 50 changes."""
+    """Responds to `GET /v1/automations/approvals/{approvalId}` with the approval and its first 50 changes."""
     approval = await approvals.get(tx, call.actor.org, ApprovalId(call.ids["approval_id"]))
     response = record(approval, tx.now)
     first_changes = await changes.public_changes(
@@ -193,7 +193,7 @@ async def get(tx: Tx, call: ApiCall) -> Response:
 
 
 async def approve(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/approvals/{approvalId}/approve`.
+    """Handles `POST /v1/automations/approvals/{approvalId}/approve`.
 
     Approves exactly these changes, without those in `except`.
     """
@@ -212,7 +212,7 @@ async def approve(tx: Tx, call: ApiCall) -> Response:
 
 
 async def reject(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/approvals/{approvalId}/reject`. Ends the run without a change."""
+    """Handles `POST /v1/automations/approvals/{approvalId}/reject`. Ends the run without a change."""
     body: RejectBody = call.body
     command = RejectCommand(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
     rules = call.context.rules

@@ -7,7 +7,16 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from steward.api.http.operation import ApiCall
-from steward.api.schema.answers import (
+from steward.api.schema.json_passthrough import (
+    CalledImports,
+    ScheduleWire,
+    StepAccounts,
+    StepBindings,
+    TriggerWire,
+    UsedConnection,
+    WorkflowReadiness,
+)
+from steward.api.schema.responses import (
     AutomationKindStr,
     AutomationStateStr,
     Count,
@@ -23,15 +32,6 @@ from steward.api.schema.answers import (
     TemplateName,
     UlidStr,
     ViaStr,
-)
-from steward.api.schema.json_passthrough import (
-    CalledImports,
-    ScheduleWire,
-    StepAccounts,
-    StepBindings,
-    TriggerWire,
-    UsedConnection,
-    WorkflowReadiness,
 )
 from steward.automations import workflows
 from steward.automations.bindings import accounts_of, bindings_of

@@ -84,7 +84,7 @@ class AutomationsQuery(PageQuery):
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations` with the automations. Ids of another organization match nothing."""
+    """Responds to `GET /v1/automations` with the automations. Ids of another organization match nothing."""
     query: AutomationsQuery = call.query
     filters = AutomationFilter(
         states=query.state,
@@ -113,7 +113,7 @@ def _after(call: ApiCall) -> SortKey | None:
 
 
 async def create(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations`. Creates an automation, or returns the one created with the same key."""
+    """Handles `POST /v1/automations`. Creates an automation, or returns the one created with the same key."""
     created = await setup.create(
         tx, call.actor, create_command(call.body), rules=call.context.automation_rules
     )
@@ -122,13 +122,13 @@ async def create(tx: Tx, call: ApiCall) -> Response:
 
 
 async def get(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/{automationId}`."""
+    """Handles `GET /v1/automations/{automationId}`."""
     automation = await automations.get(tx, call.actor.org, _id(call))
     return AutomationResponse(await record_with_readiness(tx, automation))
 
 
 async def update(tx: Tx, call: ApiCall) -> Response:
-    """Answers `PATCH /v1/automations/{automationId}`.
+    """Handles `PATCH /v1/automations/{automationId}`.
 
     Replaces each field that is sent if the version is current.
     """
@@ -172,22 +172,22 @@ async def _turn(tx: Tx, call: ApiCall, verb: Turn) -> Response:
 
 
 async def pause(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/{automationId}/pause`."""
+    """Handles `POST /v1/automations/{automationId}/pause`."""
     return await _turn(tx, call, pauses.pause)
 
 
 async def resume(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/{automationId}/resume`."""
+    """Handles `POST /v1/automations/{automationId}/resume`."""
     return await _turn(tx, call, lifecycle.resume)
 
 
 async def archive(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/{automationId}/archive`."""
+    """Handles `POST /v1/automations/{automationId}/archive`."""
     return await _turn(tx, call, lifecycle.archive)
 
 
 async def restore(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/{automationId}/restore`."""
+    """Handles `POST /v1/automations/{automationId}/restore`."""
     return await _turn(tx, call, lifecycle.restore)
 
 

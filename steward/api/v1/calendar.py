@@ -8,17 +8,6 @@ from msgspec import UNSET, UnsetType
 from pydantic import AfterValidator, Field
 
 from steward.api.http.operation import ApiCall, Operation, Response
-from steward.api.schema.answers import (
-    Count,
-    Cursor,
-    Instant,
-    Name,
-    OccurrenceStateStr,
-    PositiveInt,
-    RunStatusStr,
-    SkipReasonStr,
-    UlidStr,
-)
 from steward.api.schema.fields import (
     CommaList,
     CursorText,
@@ -30,6 +19,17 @@ from steward.api.schema.fields import (
     QueryPositive,
     RequestBody,
     Timestamp,
+)
+from steward.api.schema.responses import (
+    Count,
+    Cursor,
+    Instant,
+    Name,
+    OccurrenceStateStr,
+    PositiveInt,
+    RunStatusStr,
+    SkipReasonStr,
+    UlidStr,
 )
 from steward.api.v1.automation_records import AutomationRecord, current, record
 from steward.database.engine.base import Tx, from_ms, ms
@@ -142,7 +142,7 @@ def occurrence_record(occurrence: Occurrence) -> OccurrenceRecord:
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/occurrences` with the calendar."""
+    """Responds to `GET /v1/automations/occurrences` with the calendar."""
     query: CalendarQuery = call.query
     key = call.page_start()
     page_query = CalendarPageQuery(
@@ -172,20 +172,20 @@ def _instant(milliseconds: JsonValue) -> datetime:
 
 
 async def move(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/{automationId}/occurrences/move`."""
+    """Handles `POST /v1/automations/{automationId}/occurrences/move`."""
     body: MoveBody = call.body
     command = MoveCommand(_slot(call), body.run_at, body.scope)
-    return _answer(await edit.move(tx, call.actor, command, rules=call.context.automation_rules))
+    return _response(await edit.move(tx, call.actor, command, rules=call.context.automation_rules))
 
 
 async def skip(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/{automationId}/occurrences/skip`."""
-    return _answer(await edit.skip(tx, call.actor, _slot(call)))
+    """Handles `POST /v1/automations/{automationId}/occurrences/skip`."""
+    return _response(await edit.skip(tx, call.actor, _slot(call)))
 
 
 async def unskip(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/{automationId}/occurrences/unskip`."""
-    return _answer(await edit.unskip(tx, call.actor, _slot(call)))
+    """Handles `POST /v1/automations/{automationId}/occurrences/unskip`."""
+    return _response(await edit.unskip(tx, call.actor, _slot(call)))
 
 
 def _slot(call: ApiCall) -> SlotReference:
@@ -198,7 +198,7 @@ def _slot(call: ApiCall) -> SlotReference:
     )
 
 
-def _answer(edited: EditedOccurrence) -> EditedResponse:
+def _response(edited: EditedOccurrence) -> EditedResponse:
     return EditedResponse(occurrence_record(edited.occurrence), record(edited.automation))
 
 

@@ -7,7 +7,9 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http.operation import ApiCall, Operation, Response
-from steward.api.schema.answers import (
+from steward.api.schema.fields import CommaList, PageQuery, PlatformText, QueryFlag
+from steward.api.schema.json_passthrough import Need, ScheduleWire, TemplateStep
+from steward.api.schema.responses import (
     AuthStr,
     CategoryStr,
     ConnectionStateStr,
@@ -19,8 +21,6 @@ from steward.api.schema.answers import (
     TemplateName,
     TriggerKindStr,
 )
-from steward.api.schema.fields import CommaList, PageQuery, PlatformText, QueryFlag
-from steward.api.schema.json_passthrough import Need, ScheduleWire, TemplateStep
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.model.account import Scope
@@ -175,7 +175,7 @@ def connection_record(connection: Connection) -> ConnectionRecord:
 
 
 async def find_templates(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/templates` with the templates by template id."""
+    """Responds to `GET /v1/automations/templates` with the templates by template id."""
     query: TemplatesQuery = call.query
     key = call.page_start()
     last = str(key[0]) if key else ""
@@ -191,7 +191,7 @@ async def find_templates(tx: Tx, call: ApiCall) -> Response:
 
 
 async def get_template(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/templates/{template_id}` with the template. Raises NotFound."""
+    """Responds to `GET /v1/automations/templates/{template_id}` with the template. Raises NotFound."""
     template: Template | None = call.context.automation_rules.templates.get(call.ids["template_id"])
     if template is None:
         raise NotFound
@@ -201,7 +201,7 @@ async def get_template(tx: Tx, call: ApiCall) -> Response:
 
 
 async def find_stores(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/stores` with the stores by integration id."""
+    """Responds to `GET /v1/automations/stores` with the stores by integration id."""
     query: StoresQuery = call.query
     rows = await connections.find(
         tx,
@@ -218,7 +218,7 @@ async def find_stores(tx: Tx, call: ApiCall) -> Response:
 
 
 async def find_connections(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/connections` with all connections, stores included, by integration id."""
+    """Responds to `GET /v1/automations/connections` with all connections and stores by integration id."""
     query: ConnectionsQuery = call.query
     rows = await connections.find(
         tx,

@@ -7,8 +7,8 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http.operation import ApiCall, Operation, Response
-from steward.api.schema.answers import Cursor, DestinationKindStr
 from steward.api.schema.fields import PageQuery, QueryInt, SearchText, Text
+from steward.api.schema.responses import Cursor, DestinationKindStr
 from steward.connections.destinations import DestinationReader
 from steward.connectors.base.connector import Destination
 from steward.database.engine.base import Tx
@@ -65,7 +65,7 @@ async def prepare(call: ApiCall) -> tuple[Destination, ...]:
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/destinations` with the destinations by name."""
+    """Responds to `GET /v1/automations/destinations` with the destinations by name."""
     query: DestinationsQuery = call.query
     last = call.page_start()
     read: tuple[Destination, ...] = call.prepared

@@ -8,18 +8,6 @@ from msgspec import UNSET, UnsetType
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from steward.api.http.operation import ApiCall, EmptyResponse, Operation, Response, replayed
-from steward.api.schema.answers import (
-    Count,
-    Cursor,
-    ImportSourceStr,
-    Instant,
-    Name,
-    Platform,
-    PositiveInt,
-    Sha256,
-    UlidStr,
-    ViaStr,
-)
 from steward.api.schema.body_rules import BY_EVENTS
 from steward.api.schema.fields import (
     IdempotencyKey,
@@ -42,6 +30,18 @@ from steward.api.schema.json_passthrough import (
     ReadVariable,
     Variable,
     WorkflowReadiness,
+)
+from steward.api.schema.responses import (
+    Count,
+    Cursor,
+    ImportSourceStr,
+    Instant,
+    Name,
+    Platform,
+    PositiveInt,
+    Sha256,
+    UlidStr,
+    ViaStr,
 )
 from steward.api.v1 import automation_bodies, automation_records
 from steward.api.v1.automation_bodies import (
@@ -230,7 +230,7 @@ async def prepare_keep(call: ApiCall) -> PreparedImport:
 
 
 async def keep(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/imports` with a new import, or the one of equal content."""
+    """Responds to `POST /v1/automations/imports` with a new import, or the one of equal content."""
     body: KeepBody = call.body
     stored = await storage.store(
         tx,
@@ -246,7 +246,7 @@ async def keep(tx: Tx, call: ApiCall) -> Response:
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/imports` with the imports, newest first."""
+    """Responds to `GET /v1/automations/imports` with the imports, newest first."""
     query: ImportsQuery = call.query
     after = call.page_start()
     rows = await imports.listed(
@@ -264,14 +264,14 @@ async def find(tx: Tx, call: ApiCall) -> Response:
 
 
 async def get(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/imports/{importId}` with the import and its plan."""
+    """Responds to `GET /v1/automations/imports/{importId}` with the import and its plan."""
     return ImportResponse(
         record(await imports.get(tx, call.actor.org, call.ids["import_id"]), with_plan=True)
     )
 
 
 async def delete(tx: Tx, call: ApiCall) -> Response:
-    """Answers `DELETE /v1/automations/imports/{importId}`."""
+    """Handles `DELETE /v1/automations/imports/{importId}`."""
     await storage.delete(tx, call.actor, call.ids["import_id"])
     return EmptyResponse()
 
@@ -283,18 +283,18 @@ async def prepare_preview(call: ApiCall) -> PreparedImport:
 
 
 async def preview_sent(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/imports/preview` with the preview. Keeps nothing."""
+    """Responds to `POST /v1/automations/imports/preview` with the preview. Keeps nothing."""
     prepared: PreparedImport = call.prepared
     issues = [finding.wire() for finding in prepared.reading.report.findings]
     plan = plan_json.to_json(prepared.reading.plan)
-    return _preview_answer(await preview(tx, call.actor, plan, issues, _preview_query(call)))
+    return _preview_response(await preview(tx, call.actor, plan, issues, _preview_query(call)))
 
 
 async def preview_kept(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/imports/{importId}/preview`."""
+    """Handles `POST /v1/automations/imports/{importId}/preview`."""
     stored_import = await imports.get(tx, call.actor.org, call.ids["import_id"])
     report: Mapping[str, Any] = stored_import.report
-    return _preview_answer(
+    return _preview_response(
         await preview(tx, call.actor, stored_import.plan or {}, report["issues"], _preview_query(call))
     )
 
@@ -313,12 +313,12 @@ def _preview_query(call: ApiCall) -> PreviewQuery:
     )
 
 
-def _preview_answer(preview_wire: Mapping[str, Any]) -> ImportPreviewResponse:
+def _preview_response(preview_wire: Mapping[str, Any]) -> ImportPreviewResponse:
     return ImportPreviewResponse(**preview_wire)
 
 
 async def run_as_automation(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/imports/{importId}/automations`."""
+    """Handles `POST /v1/automations/imports/{importId}/automations`."""
     body: RunAsBody = call.body
     command = CreateWorkflowCommand(
         import_id=call.ids["import_id"],

@@ -1,4 +1,4 @@
-"""The login: reads client credentials from a header, form or JSON, and answers with a token."""
+"""The login: reads client credentials from a header, form or JSON, and responds with a token."""
 
 import base64
 import binascii
@@ -40,7 +40,7 @@ Errors = dict[str, list[str]]
 
 
 async def post(raw_request: RawRequest, context: ServiceContext) -> Reply:
-    """Checks the credentials and answers with a token. Counts the attempt before it checks any field."""
+    """Checks the credentials and responds with a token. Counts the attempt before it checks any field."""
     if not context.rules.api_access:
         raise NotConfigured
     now = context.clock.now()
@@ -65,7 +65,7 @@ async def post(raw_request: RawRequest, context: ServiceContext) -> Reply:
     except InvalidCredentials:
         context.log.info("login_failed", client=attempts.hashed((readings or [("", "")])[0][0]))
         raise InvalidCredentials(basic=basic is not None) from None
-    return _answer(done, context)
+    return _response(done, context)
 
 
 def _basic(raw_request: RawRequest) -> str | None:
@@ -197,8 +197,8 @@ def _fault(value: Any) -> str | None:
     return None
 
 
-def _answer(done: LoggedIn, context: ServiceContext) -> Reply:
-    """Answers with the fields at the top level and again in `data`."""
+def _response(done: LoggedIn, context: ServiceContext) -> Reply:
+    """Returns the fields at the top level and again in `data`."""
     fields = {
         "access_token": done.token,
         "token_type": "Bearer",

@@ -34,7 +34,7 @@ class RunsQuery(PageQuery):
 
 
 async def find(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/runs` with the runs, newest first.
+    """Responds to `GET /v1/automations/runs` with the runs, newest first.
 
     Another organization's automation matches nothing.
     """

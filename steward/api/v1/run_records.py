@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from steward.api.schema.answers import (
+from steward.api.schema.json_passthrough import CurrentStep, RunSummary, Step
+from steward.api.schema.responses import (
     Count,
     Cursor,
     Instant,
@@ -19,7 +20,6 @@ from steward.api.schema.answers import (
     UlidStr,
     ViaStr,
 )
-from steward.api.schema.json_passthrough import CurrentStep, RunSummary, Step
 from steward.api.v1.undo import UndoRecord
 from steward.database.engine.base import Row
 from steward.model.instants import wire_time, wire_time_of, wire_time_or_none

@@ -57,7 +57,7 @@ class RunNowBody(RequestBody):
 
 
 async def run_now(call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/{automationId}/runs`. Starts one run per idempotency key."""
+    """Handles `POST /v1/automations/{automationId}/runs`. Starts one run per idempotency key."""
     body: RunNowBody = call.body
     automation = AutomationId(call.ids["automation_id"])
     payload = None if body.payload is None else dict(body.payload)

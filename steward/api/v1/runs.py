@@ -6,9 +6,6 @@ from typing import Annotated
 import msgspec
 
 from steward.api.http.operation import MIB, ApiCall, Operation, Response, replayed
-from steward.api.schema.answers import (
-    Cursor,
-)
 from steward.api.schema.fields import (
     CommaList,
     PageQuery,
@@ -17,6 +14,9 @@ from steward.api.schema.fields import (
     QueryPositive,
 )
 from steward.api.schema.json_passthrough import Change
+from steward.api.schema.responses import (
+    Cursor,
+)
 from steward.api.v1.run_list import RunsQuery, find
 from steward.api.v1.run_records import RunResponse, RunsResponse, record, record_of_row
 from steward.api.v1.run_start import RunNowBody, run_now
@@ -33,7 +33,7 @@ from steward.runs import undo as undoing
 from steward.runs.start import StartedRun
 from steward.runs.undo import UndoCommand
 
-STEPS_PER_ANSWER = 200
+STEPS_PER_RESPONSE = 200
 CHANGES_SHOWN = 50
 
 
@@ -45,7 +45,7 @@ class ChangesResponse(msgspec.Struct):
 
 
 class RunQuery(QueryParameters):
-    """Query parameters: which steps of a run to answer."""
+    """Query parameters: which steps of a run to return."""
 
     after_seq: QueryNotNegative = 0
 
@@ -58,15 +58,15 @@ class ChangesQuery(PageQuery):
 
 
 async def get(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/runs/{runId}` with the run and at most 200 steps after `after_seq`."""
+    """Responds to `GET /v1/automations/runs/{runId}` with the run and at most 200 steps after `after_seq`."""
     query: RunQuery = call.query
     run = RunId(call.ids["run_id"])
     run_row, step_rows = await runs.get_with_steps(
-        tx, call.actor.org, run, after_seq=query.after_seq, limit=STEPS_PER_ANSWER + 1
+        tx, call.actor.org, run, after_seq=query.after_seq, limit=STEPS_PER_RESPONSE + 1
     )
     response = record_of_row(run_row)
-    response.more_steps = len(step_rows) > STEPS_PER_ANSWER
-    log = step_rows[:STEPS_PER_ANSWER]
+    response.more_steps = len(step_rows) > STEPS_PER_RESPONSE
+    log = step_rows[:STEPS_PER_RESPONSE]
     names = {row["name"] for row in log if row["changes_total"]}
     first: dict[tuple[str, str], list[str]] = {}
     response.undo = await record_of(tx, run_row, call.context.rules)
@@ -89,7 +89,7 @@ def _step(row: Row, first: Mapping[tuple[str, str], list[str]]) -> msgspec.Raw:
 
 
 async def find_changes(tx: Tx, call: ApiCall) -> Response:
-    """Answers `GET /v1/automations/runs/{runId}/changes` with the changes by step `seq`, then by id."""
+    """Responds to `GET /v1/automations/runs/{runId}/changes` with the changes by step `seq`, then by id."""
     query: ChangesQuery = call.query
     run = RunId(call.ids["run_id"])
     await runs.automation_of(tx, call.actor.org, run)
@@ -111,7 +111,7 @@ async def find_changes(tx: Tx, call: ApiCall) -> Response:
 
 
 async def undo(call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/runs/{runId}/undo`.
+    """Handles `POST /v1/automations/runs/{runId}/undo`.
 
     Starts one undo per idempotency key, which waits for approval.
     """
@@ -137,7 +137,7 @@ async def undo(call: ApiCall) -> Response:
 
 
 async def cancel(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/runs/{runId}/cancel`.
+    """Handles `POST /v1/automations/runs/{runId}/cancel`.
 
     A queued run ends now, a running one at its next checkpoint.
     """

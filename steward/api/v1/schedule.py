@@ -5,8 +5,8 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api.http.operation import ApiCall, Operation, Response
-from steward.api.schema.answers import Count, Instant, SlotNoteStr
 from steward.api.schema.fields import IdText, Positive, RequestBody, Timestamp, ZoneText, absent
+from steward.api.schema.responses import Count, Instant, SlotNoteStr
 from steward.api.v1.automation_bodies import ScheduleJson
 from steward.closed_periods import applicable
 from steward.database.accounts import connections, organizations
@@ -68,7 +68,7 @@ class PreviewBody(RequestBody):
 
 
 async def show(tx: Tx, call: ApiCall) -> Response:
-    """Answers `POST /v1/automations/schedule/preview` with the coming slots.
+    """Responds to `POST /v1/automations/schedule/preview` with the coming slots.
 
     Raises ValidationFailed with all faults at once.
     """

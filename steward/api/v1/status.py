@@ -9,7 +9,7 @@ import msgspec
 from steward.api.http.context import ServiceContext
 from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
 from steward.api.http.operation import ApiCall, Operation, RawOperation, RawRequest, Reply
-from steward.api.schema.answers import Count, Instant, PositiveInt, SchedulerStateStr
+from steward.api.schema.responses import Count, Instant, PositiveInt, SchedulerStateStr
 from steward.database.closed_periods import records as closed_periods
 from steward.database.engine.base import Tx, ms
 from steward.database.engine.disk_space import DiskSpace
@@ -62,7 +62,7 @@ class StatusResponse(msgspec.Struct):
 
 
 async def get(tx: Tx, call: ApiCall) -> StatusResponse:
-    """Answers `GET /v1/automations/status` with versions, counts, limits and the scheduler's state."""
+    """Responds to `GET /v1/automations/status` with versions, counts, limits and the scheduler's state."""
     rules = call.context.rules
     counts = await stats.counts(tx, call.actor.org)
     scheduler = await stats.scheduler(tx)
@@ -86,7 +86,7 @@ async def get(tx: Tx, call: ApiCall) -> StatusResponse:
 
 
 async def healthz(raw_request: RawRequest, context: ServiceContext) -> Reply:
-    """Answers 200 while the process runs."""
+    """Responds with 200 while the process runs."""
     return Reply(200, b'{"status": "ok"}')
 
 
@@ -112,7 +112,7 @@ def is_ready(checks: Mapping[str, str]) -> bool:
 
 
 async def readyz(raw_request: RawRequest, context: ServiceContext) -> Reply:
-    """Answers 200 when database, migrations and keys are ready, else 503 with the failing check."""
+    """Responds with 200 when database, migrations and keys are ready, else 503 with the failing check."""
     checks = await readiness(context)
     if is_ready(checks):
         return Reply(200, ENCODER.encode({"status": "ready", "checks": checks}))
@@ -120,7 +120,7 @@ async def readyz(raw_request: RawRequest, context: ServiceContext) -> Reply:
 
 
 async def jwks(raw_request: RawRequest, context: ServiceContext) -> Reply:
-    """Answers with the public keys that verify tokens."""
+    """Responds with the public keys that verify tokens."""
     return Reply(200, ENCODER.encode(context.keys.jwks))
 
 

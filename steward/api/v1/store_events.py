@@ -1,10 +1,10 @@
-"""Answers `POST /v1/store-events/{endpointKey}`, a store's delivery signed over its raw bytes."""
+"""Handles `POST /v1/store-events/{endpointKey}`, a store's delivery signed over its raw bytes."""
 
 import asyncio
 import hashlib
 import re
 
-from steward.api.http import envelope as answers
+from steward.api.http import envelope
 from steward.api.http.body import PATIENCE_SECONDS, SLOWEST, ClientDisconnected
 from steward.api.http.context import AppContext
 from steward.api.http.operation import RawOperation, RawRequest, Reply
@@ -30,7 +30,7 @@ async def post(raw_request: RawRequest, context: AppContext) -> Reply:
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw_request.headers}
     if await intake.receive(address, headers, body):
         context.wake("event")
-    return Reply(200, answers.EMPTY_ANSWER)
+    return Reply(200, envelope.EMPTY_RESPONSE)
 
 
 async def _read(raw_request: RawRequest, verifier: BodyVerifier) -> RawBody:

@@ -6,8 +6,8 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http.context import EndpointRules
-from steward.api.schema.answers import Count, Instant, UlidStr
 from steward.api.schema.fields import FromJson, IdempotencyKey, IdText, RequestBody, Unique
+from steward.api.schema.responses import Count, Instant, UlidStr
 from steward.database.engine.base import Row, Tx
 from steward.model.instants import wire_time_or_none
 from steward.model.limits import MAX_CHANGES

@@ -120,7 +120,9 @@ def outcome_of_mail(message: MailMessage, outcome: MailOutcome) -> WriteOutcome:
     """Returns the outcome of a planned part, with the server's reply as mail programs report it."""
     match outcome.result:
         case MailResult.ACCEPTED:
-            return WriteOutcome(WriteState.APPLIED, answer=WriteResponse.of_value(_report(message, outcome)))
+            return WriteOutcome(
+                WriteState.APPLIED, response=WriteResponse.of_value(_report(message, outcome))
+            )
         case MailResult.DEFERRED if not isinstance(outcome.error, Unauthorized):
             return WriteOutcome.of_error(WriteState.NOT_SENT, outcome.error or PlatformUnavailable())
         case MailResult.UNKNOWN:

@@ -124,10 +124,10 @@ class RequestWriter:
 
 def _web_outcome(response: PlatformResponse, *, accepts_any_status: bool = False) -> WriteOutcome:
     """Returns the outcome that a response reports, together with its content for a workflow."""
-    answer = WriteResponse.of_body(response.status, response.headers, response.body)
+    recorded = WriteResponse.of_body(response.status, response.headers, response.body)
     if response.ok or accepts_any_status:
-        return WriteOutcome(WriteState.APPLIED, answer=answer)
+        return WriteOutcome(WriteState.APPLIED, response=recorded)
     message = f"The address refused the request (status {response.status})."
     if response.status < 500:
-        return WriteOutcome.of_error(WriteState.REFUSED, Invalid([], message), answer)
-    return WriteOutcome.of_error(WriteState.UNKNOWN, PlatformUnavailable(message), answer)
+        return WriteOutcome.of_error(WriteState.REFUSED, Invalid([], message), recorded)
+    return WriteOutcome.of_error(WriteState.UNKNOWN, PlatformUnavailable(message), recorded)

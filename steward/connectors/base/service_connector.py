@@ -243,8 +243,8 @@ class ServiceConnector(ABC):
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
         """Returns the outcome that a response reports for the call."""
-        answer = WriteResponse.of_body(response.status, {}, response.body)
-        return WriteOutcome.of_response(self.failure(response), answer)
+        recorded = WriteResponse.of_body(response.status, {}, response.body)
+        return WriteOutcome.of_response(self.failure(response), recorded)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Asks the service which account the key belongs to."""

@@ -29,7 +29,7 @@ def failure_of_status(title: str, response: PlatformResponse, words: str = "") -
     if status == 429:
         return Throttled(_wait_of(response), platform_text=quoted)
     if status in (408, 425) or status >= 500 or status < 400:
-        return PlatformUnavailable(f"{title} failed to answer (status {status}).", platform_text=quoted)
+        return PlatformUnavailable(f"{title} failed to respond (status {status}).", platform_text=quoted)
     return Invalid([], f"{title} refused it (status {status}).{reason}", platform_text=quoted)
 
 

@@ -36,8 +36,8 @@ class WriteOutcome:
     """The outcome of one part: `applied` only when the response had the expected value.
 
     `seen` is the value read or returned; `modified_at` the object's own time in the response; `wait_s` the
-    seconds to wait after a call that was not sent; `error` the kind of the call's error; `answer` the
-    response, also to a refused or doubtful call, for later steps of a workflow; `answer_maker` creates it
+    seconds to wait after a call that was not sent; `error` the kind of the call's error; `response` the
+    response, also to a refused or doubtful call, for later steps of a workflow; `response_maker` creates it
     on demand, as most callers do not use it.
     """
 
@@ -48,11 +48,11 @@ class WriteOutcome:
     modified_at: datetime | None = None
     wait_s: float | None = None
     error: ErrorKind | None = None
-    answer: WriteResponse | None = None
+    response: WriteResponse | None = None
     response_maker: Callable[[], WriteResponse] | None = None
 
     @classmethod
-    def of_error(cls, state: WriteState, error: CallError, answer: WriteResponse | None = None) -> Self:
+    def of_error(cls, state: WriteState, error: CallError, response: WriteResponse | None = None) -> Self:
         """Returns the outcome of a part whose call failed; only an unsent call keeps its wait."""
         return cls(
             state,
@@ -60,24 +60,24 @@ class WriteOutcome:
             reason=error.message,
             wait_s=error.wait_s if state is WriteState.NOT_SENT else None,
             error=error.kind,
-            answer=answer,
+            response=response,
         )
 
     @classmethod
-    def of_response(cls, failure: CallError | None, answer: WriteResponse | None = None) -> Self:
+    def of_response(cls, failure: CallError | None, response: WriteResponse | None = None) -> Self:
         """Returns the outcome of a part from the failure that its response reports; null for none.
 
         A response that neither accepts nor refuses the call leaves it unknown whether the call took effect.
         """
         match failure:
             case None:
-                return cls(WriteState.APPLIED, answer=answer)
+                return cls(WriteState.APPLIED, response=response)
             case Throttled():
                 return cls.of_error(WriteState.NOT_SENT, failure)
             case PlatformUnavailable() | UnusableResponse():
-                return cls.of_error(WriteState.UNKNOWN, failure, answer)
+                return cls.of_error(WriteState.UNKNOWN, failure, response)
             case _:
-                return cls.of_error(WriteState.REFUSED, failure, answer)
+                return cls.of_error(WriteState.REFUSED, failure, response)
 
     @classmethod
     def of_failure(cls, failure: WriteFailed) -> Self:

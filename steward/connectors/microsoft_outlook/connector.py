@@ -105,10 +105,10 @@ def _request_of(content: MailContent, arguments: JsonObject) -> tuple[str, JsonO
     options = arguments.get("options")
     options = dict(options) if isinstance(options, Mapping) else {}
     saves, quotes = options.pop(_SAVES, True), options.pop(_QUOTES, False)
-    answered = str(arguments.get("thread") or "")
-    if not answered:
+    replied_to = str(arguments.get("thread") or "")
+    if not replied_to:
         return "/v1.0/me/sendMail", {"message": message_of(content, options), "saveToSentItems": saves}
-    path = f"/v1.0/me/messages/{quote(answered, safe='')}"
+    path = f"/v1.0/me/messages/{quote(replied_to, safe='')}"
     message = message_of(content, options)
     if quotes:  # A comment is put above the message that is replied to, which stays below it.
         del message["body"]

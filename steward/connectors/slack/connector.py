@@ -259,7 +259,7 @@ def _error(code: str, response: PlatformResponse) -> CallError | None:
     if code in ("ratelimited", "rate_limited"):
         return Throttled(30.0, platform_text=named)
     if code in _SERVER_ERRORS:
-        return PlatformUnavailable(f"Slack failed to answer ({named}).", platform_text=named)
+        return PlatformUnavailable(f"Slack failed to respond ({named}).", platform_text=named)
     if code in _NOT_FOUND:
         return RemoteNotFound(
             f"Slack knows no such channel, person or message ({named}). Invite the app to the channel.",

@@ -114,8 +114,8 @@ class SpreadsheetReader:
 
     async def keys(self, tab: str, column: int, spreadsheet_id: str | None = None) -> frozenset[str]:
         """Returns the keys of a column, so that existing rows are not written again. Raises CallError."""
-        answered = await self._range(spreadsheet_id, column_range(tab, column))
-        return frozenset(key_of(row[0]) for row in read_rows(answered.get("values")) if row)
+        response = await self._range(spreadsheet_id, column_range(tab, column))
+        return frozenset(key_of(row[0]) for row in read_rows(response.get("values")) if row)
 
     async def _value(self, part: Part) -> JsonValue:
         named_id = part.arguments.get("spreadsheet_id")
@@ -158,9 +158,9 @@ class SpreadsheetReader:
             raise RemoteNotFound("The tab is gone or was renamed.")
         rows: list[SheetRow] = []
         for name in _blocks(tab, query.area, _size(description, tab)):
-            answered = await self._range(query.spreadsheet_id, name, values=query.values, dates=query.dates)
-            start = first_row(answered.get("range"))
-            block_rows = read_rows(answered.get("values"))
+            response = await self._range(query.spreadsheet_id, name, values=query.values, dates=query.dates)
+            start = first_row(response.get("range"))
+            block_rows = read_rows(response.get("values"))
             # Google omits empty rows at the end of a block.
             rows += [SheetRow(offset, ()) for offset in range(rows[-1].number + 1 if rows else start, start)]
             rows += [SheetRow(start + offset, cells) for offset, cells in enumerate(block_rows)]
@@ -215,7 +215,7 @@ def _property(description: Mapping[str, Decoded], name: str) -> str | None:
 
 
 def _blocks(tab: SheetTab, area: str | None, size: tuple[int, int]) -> list[str]:
-    """Returns the ranges to read in turn: blocks of rows, so that no answer is too large."""
+    """Returns the ranges to read in turn: blocks of rows, so that no response is too large."""
     if area is not None:
         return [area_range(tab.title, area)]
     rows, columns = size

@@ -123,19 +123,19 @@ def _rows(part: Part) -> Sequence[Sequence[JsonValue]]:
     return [row for row in rows if isinstance(row, Sequence) and not isinstance(row, str)]
 
 
-def _compared(part: Part, answered: dict[str, Decoded]) -> WriteOutcome:
+def _compared(part: Part, response: dict[str, Decoded]) -> WriteOutcome:
     """Returns applied when the response confirms the write, else unknown."""
     if part.operation == "sheet.write_cells":
-        return _compared_cells(part, answered)
+        return _compared_cells(part, response)
     if part.operation in _FORM:
-        replies = answered.get("replies")
+        replies = response.get("replies")
         confirmed = isinstance(replies, list) and len(replies) == 1
         doubt = "The spreadsheet did not say what it did."
     elif part.operation == "sheet.clear":
-        confirmed = isinstance(answered.get("clearedRange"), str)
+        confirmed = isinstance(response.get("clearedRange"), str)
         doubt = "The spreadsheet did not say what it emptied."
     else:
-        updates = answered.get("updates")
+        updates = response.get("updates")
         confirmed = isinstance(updates, dict) and updates.get("updatedRows") == len(_rows(part))
         doubt = "The spreadsheet reported another number of rows."
     if confirmed:
@@ -143,15 +143,15 @@ def _compared(part: Part, answered: dict[str, Decoded]) -> WriteOutcome:
     return WriteOutcome(WriteState.UNKNOWN, reason=doubt)
 
 
-def _updated_data(answered: dict[str, Decoded]) -> Decoded:
-    responses = answered.get("responses")
+def _updated_data(response: dict[str, Decoded]) -> Decoded:
+    responses = response.get("responses")
     first = responses[0] if isinstance(responses, list) and responses else None
     return first.get("updatedData") if isinstance(first, dict) else None
 
 
-def _compared_cells(part: Part, answered: dict[str, Decoded]) -> WriteOutcome:
-    data = _updated_data(answered)
-    if data is None and answered.get("totalUpdatedCells") == sum(len(row) for row in _rows(part)):
+def _compared_cells(part: Part, response: dict[str, Decoded]) -> WriteOutcome:
+    data = _updated_data(response)
+    if data is None and response.get("totalUpdatedCells") == sum(len(row) for row in _rows(part)):
         return WriteOutcome(WriteState.APPLIED)  # Raw values are stored as sent; the response held no copy.
     if isinstance(data, dict):
         rows = read_rows(data.get("values"))

@@ -153,7 +153,7 @@ class WooCommerceWriter:
     def _echo(self, part: Part, row: Row) -> WriteOutcome:
         """Returns applied only when the shop's response has the expected value.
 
-        See `docs/design/writes.md#reading-the-answer`.
+        See `docs/design/writes.md#reading-the-response`.
         """
         value_now = value_of(part.operation, row)
         if self._changes[part.operation].same(part.after, value_now):

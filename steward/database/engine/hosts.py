@@ -223,7 +223,7 @@ def _describe(error: Exception, limit: float) -> str:
         case asyncpg.PostgresError():
             return f"answers “{error}”"
         case TimeoutError():
-            return f"no answer within {round(limit, 1):g} s"
+            return f"no response within {round(limit, 1):g} s"
         case ConnectionRefusedError():
             return "refuses connections"
         case socket.gaierror(errno=socket.EAI_NONAME):

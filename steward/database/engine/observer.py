@@ -19,7 +19,7 @@ class EngineObserver:
     batch_split: Callable[[str, Exception], None] = _ignore  # the kind of a shared call, and the error
     connected: Callable[[int, float], None] = _ignore  # the host, and the seconds spent on all tried hosts
     connection_lost: Callable[[str], None] = _ignore  # the reason why it was closed or not opened
-    commit_unknown: Callable[[], None] = _ignore  # the connection was lost before the answer to a COMMIT
+    commit_unknown: Callable[[], None] = _ignore  # the connection was lost before the response to a COMMIT
     recovered: Callable[[int, float], None] = (
         _ignore  # the host that serves, and seconds since the first loss
     )

@@ -228,7 +228,7 @@ class PostgresEngine:
             async with pool.connection() as connection:
                 fsync = await connection.fetchval("SHOW fsync")
         except _UNAVAILABLE_ERRORS as error:
-            why = str(error) or f"no answer within {deadline:g} s"
+            why = str(error) or f"no response within {deadline:g} s"
             raise Unavailable(f"The database cannot be reached: {why}.", retry_after=5) from error
         if not test and fsync != "on":
             await pool.close()
@@ -292,9 +292,9 @@ class PostgresEngine:
                 async with connection.transaction():
                     with self._closed_when_lost(connection):
                         await tx.set_tenant(orgs)
-                        answer = await act(tx)
+                        result = await act(tx)
                     connection.is_committing = True
-            return answer
+            return result
         finally:
             connection.is_committing = False
 
@@ -312,7 +312,7 @@ class PostgresEngine:
         """Closes a connection whose server was lost or accepts no writes; the pool does not reuse it.
 
         It closes at once, without a rollback: a server that does not answer would not answer that either,
-        and an answer after the deadline cannot be trusted.
+        and a response after the deadline cannot be trusted.
         """
         try:
             yield
@@ -386,8 +386,8 @@ class PostgresEngine:
     ) -> T:
         """Reads on a connection as `read` describes."""
         if isinstance(act, Autocommit):
-            answer: T = await act(tx)
-            return answer
+            result: T = await act(tx)
+            return result
         if not small:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 with self._closed_when_lost(connection):

@@ -104,8 +104,8 @@ def drive(act: Act[T], tx: SqliteTx) -> T:
     try:
         coroutine.send(None)
     except StopIteration as end:
-        answer: T = end.value
-        return answer
+        result: T = end.value
+        return result
     coroutine.close()
     raise ForeignAwait("an act awaited something other than its transaction")
 

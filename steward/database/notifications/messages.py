@@ -230,7 +230,7 @@ async def release(tx: Tx, org: OrgId, message: MessageId, *, attempt: int) -> No
 
 
 async def end_sent(tx: Tx, org: OrgId, sent: Sequence[tuple[MessageId, int, int | None]]) -> set[MessageId]:
-    """Ends accepted messages, each with its attempt and the answer's status; erases their sealed content.
+    """Ends accepted messages, each with its attempt and the response's status; erases their sealed content.
 
     Returns the messages that had not ended and that no other worker had.
     """

@@ -113,8 +113,8 @@ async def damage_of_file(tx: Tx) -> str | None:
     """Reads the whole SQLite file. Returns the first damage that SQLite's own check finds, or None."""
     await tx.first(f"PRAGMA cache_size = -{_CHECK_CACHE_KIB}")
     row = await tx.first("PRAGMA quick_check(1)")
-    answer = "no answer" if row is None else str(row["quick_check"])
-    return None if answer == "ok" else answer
+    finding = "no response" if row is None else str(row["quick_check"])
+    return None if finding == "ok" else finding
 
 
 async def settings_of_server(tx: Tx) -> dict[str, str]:

@@ -144,7 +144,7 @@ async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EntryOutcome], *, by: st
 
 @dataclass(frozen=True, slots=True)
 class SealedResponse:
-    """The encrypted answer of one write, and the number of the data key that opens it."""
+    """The encrypted response of one write, and the number of the data key that opens it."""
 
     key: str
     change: ChangeId
@@ -153,8 +153,8 @@ class SealedResponse:
     sealed: bytes
 
 
-async def store_answer(tx: Tx, org: OrgId, key: str, *, key_no: int, sealed: bytes) -> None:
-    """Stores the encrypted answer of a write, in the transaction that settles it."""
+async def store_response(tx: Tx, org: OrgId, key: str, *, key_no: int, sealed: bytes) -> None:
+    """Stores the encrypted response of a write, in the transaction that settles it."""
     await tx.execute(
         "UPDATE write_ledger SET answer = :sealed, answer_key_no = :key_no"
         " WHERE org_id = :org AND write_key = :key",
@@ -162,8 +162,8 @@ async def store_answer(tx: Tx, org: OrgId, key: str, *, key_no: int, sealed: byt
     )
 
 
-async def answers_of(tx: Tx, org: OrgId, run: RunId, changes: Sequence[ChangeId]) -> list[SealedResponse]:
-    """Returns the answers to the writes of these changes, in the order of their parts."""
+async def responses_of(tx: Tx, org: OrgId, run: RunId, changes: Sequence[ChangeId]) -> list[SealedResponse]:
+    """Returns the responses to the writes of these changes, in the order of their parts."""
     if not changes:
         return []
     rows = await tx.all(

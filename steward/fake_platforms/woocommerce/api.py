@@ -309,10 +309,10 @@ def _called(shop: FakeShop, request: FakeRequest, path: str) -> RouteResult:
     try:
         body = _body(request)
         force = str(body.get("force", query.get("force", ""))).lower() in ("true", "1")
-        answered = act(_RouteCall(shop, ids, words, query, body, force))
+        outcome = act(_RouteCall(shop, ids, words, query, body, force))
     except ShopError as refusal:
         return RouteResult(refusal.status, refusal.body(), {"allow": route.allow})
-    return _completed(shop, route, request, ids, query, answered)
+    return _completed(shop, route, request, ids, query, outcome)
 
 
 def _check_rights(shop: FakeShop, request: FakeRequest, path: str, *, single: bool) -> None:
@@ -325,21 +325,21 @@ def _check_rights(shop: FakeShop, request: FakeRequest, path: str, *, single: bo
 
 
 def _completed(
-    shop: FakeShop, route: Route, request: FakeRequest, ids: tuple[int, ...], query: Row, answered: Any
+    shop: FakeShop, route: Route, request: FakeRequest, ids: tuple[int, ...], query: Row, outcome: Any
 ) -> RouteResult:
     headers = {"allow": route.allow}
-    if isinstance(answered, RouteResult):
-        value = answered.value
+    if isinstance(outcome, RouteResult):
+        value = outcome.value
         if isinstance(value, dict):
             value = only_fields(value, query.get("_fields"), keep_links=False)
-        return RouteResult(answered.status, value, headers | answered.headers)
-    if request.method == "POST" and route.created_path and isinstance(answered, dict):
+        return RouteResult(outcome.status, value, headers | outcome.headers)
+    if request.method == "POST" and route.created_path and isinstance(outcome, dict):
         path = route.created_path.replace("{order}", str(ids[0]) if ids else "")
-        headers["location"] = f"{shop.url}/wp-json/wc/v3/{path}{answered['id']}"
-        return RouteResult(201, only_fields(answered, query.get("_fields"), keep_links=True), headers)
-    if isinstance(answered, dict) and not route.pattern.pattern.endswith("batch/?"):
-        answered = only_fields(answered, query.get("_fields"), keep_links=True)
-    return RouteResult(200, answered, headers)
+        headers["location"] = f"{shop.url}/wp-json/wc/v3/{path}{outcome['id']}"
+        return RouteResult(201, only_fields(outcome, query.get("_fields"), keep_links=True), headers)
+    if isinstance(outcome, dict) and not route.pattern.pattern.endswith("batch/?"):
+        outcome = only_fields(outcome, query.get("_fields"), keep_links=True)
+    return RouteResult(200, outcome, headers)
 
 
 _PREFIX = "/wp-json/wc/v3/"
@@ -379,7 +379,7 @@ def _by_query(shop: FakeShop, route: str) -> RouteResult:
     raise ShopError(401, "woocommerce_rest_cannot_view", "Sorry, you cannot list resources.")
 
 
-def _answered(shop: FakeShop, request: FakeRequest, path: str) -> RouteResult:
+def _result(shop: FakeShop, request: FakeRequest, path: str) -> RouteResult:
     if path == "/":
         return _by_query(shop, request.first("rest_route") or "/")
     if path.rstrip("/") == "/wp-json" and request.method in _READS:
@@ -390,13 +390,13 @@ def _answered(shop: FakeShop, request: FakeRequest, path: str) -> RouteResult:
     raise errors.no_route()
 
 
-def answer(shop: FakeShop, request: FakeRequest) -> FakeResponse:
+def respond(shop: FakeShop, request: FakeRequest) -> FakeResponse:
     """Serves one request of the shop, `/wp-json/…` or `/?rest_route=…`."""
     path = request.path.removeprefix("/index.php")
     if path != "/" and (shop.plain_permalinks or not (path + "/").startswith("/wp-json/")):
         return _page_not_found(shop)
     try:
-        result = _answered(shop, request, path)
+        result = _result(shop, request, path)
     except ShopError as refusal:
         result = RouteResult(refusal.status, refusal.body())
     touched = shop.pop_changes()

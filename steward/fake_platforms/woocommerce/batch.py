@@ -28,7 +28,7 @@ def batch(
 ) -> Any:
     """Creates, updates and deletes in this order; a failed item becomes an `error` in its place.
 
-    More than 100 items are refused as a whole with 413. `_fields` empties the answer although the writes
+    More than 100 items are refused as a whole with 413. `_fields` empties the response although the writes
     were made.
     """
     requested = {name: _items(body, name) for name in ("create", "update", "delete")}

@@ -1,4 +1,4 @@
-"""Empty objects of the shop with the fields of WooCommerce's answers."""
+"""Empty objects of the shop with the fields of WooCommerce's responses."""
 
 from steward.fake_platforms.exchange import Row
 

@@ -51,7 +51,7 @@ def listed(shop: FakeShop, query: Row) -> RouteResult:
     if "email" in arguments:
         rows = [row for row in rows if row["email"] == arguments["email"]]
     url = f"{shop.url}/wp-json/wc/v3/customers"
-    return listing.answer(rows, arguments, query, url=url, show=lambda row: show(shop, row))
+    return listing.respond(rows, arguments, query, url=url, show=lambda row: show(shop, row))
 
 
 def _is_taken(shop: FakeShop, name: str, value: str) -> bool:
@@ -143,10 +143,10 @@ def delete(shop: FakeShop, customer_id: int, *, force: bool) -> Row:
     row = find(shop, customer_id, 404)
     if not force:
         raise errors.trash_unsupported("Customers")
-    answered = show(shop, row)
-    # The answer to this one write has no hints (customers recording).
-    del answered["_links"]["self"][0]["targetHints"]
+    resource = show(shop, row)
+    # The response to this one write has no hints (customers recording).
+    del resource["_links"]["self"][0]["targetHints"]
     del shop.customers[customer_id]
     shop.record_change("customer", customer_id, row, None, ("email",))
     shop.record_event("customer.deleted", customer_id)
-    return answered
+    return resource

@@ -35,7 +35,7 @@ def critical() -> ShopError:
 def refund_refused(code: str, message: str, data: int) -> ShopError:
     """Returns a refusal of the refunds resource.
 
-    Its status is a bare number, which WordPress does not read, so the answer is always 500.
+    Its status is a bare number, which WordPress does not read, so the response is always 500.
     """
     return ShopError(500, f"woocommerce_rest_{code}", message, data)
 

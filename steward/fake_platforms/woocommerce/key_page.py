@@ -35,8 +35,8 @@ async def authorize(
         "key_permissions": scope,
     }
     async with httpx.AsyncClient(transport=transport, timeout=_SECONDS) as client:
-        answer = await client.post(callback, json=delivery)
-    if answer.status_code != 200:
+        response = await client.post(callback, json=delivery)
+    if response.status_code != 200:
         del shop.keys[key]
         return text_response(401, "Error: An error occurred in the request.")
     query = urlencode({"success": 1, "user_id": user})

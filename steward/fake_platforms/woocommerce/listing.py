@@ -106,7 +106,7 @@ class Listing:
         allowed = Arg("string", (*self.sort, "include"))
         return validated(query, {**_LIST_ARGS, "orderby": allowed, **self.args})
 
-    def answer(
+    def respond(
         self, rows: Iterable[Row], arguments: Row, query: Row, *, url: str, show: Callable[[Row], Row]
     ) -> RouteResult:
         """Returns one page of `rows` after the shared filters, with totals and links."""

@@ -34,8 +34,8 @@ def notes_listed(shop: FakeShop, order_id: int, query: Row) -> RouteResult:
     )
     rows = [note for note in shop.notes.get(order_id, []) if note["customer_note"] in customer_flags]
     rows.sort(key=lambda note: str(note["date_created_gmt"]), reverse=True)
-    answered = [_linked(shop, order_id, "notes", note) for note in rows]
-    return RouteResult(200, [only_fields(row, query.get("_fields"), keep_links=False) for row in answered])
+    resources = [_linked(shop, order_id, "notes", note) for note in rows]
+    return RouteResult(200, [only_fields(row, query.get("_fields"), keep_links=False) for row in resources])
 
 
 def note_by_id(shop: FakeShop, order_id: int, note_id: int) -> Row:
@@ -67,10 +67,10 @@ def delete_note(shop: FakeShop, order_id: int, note_id: int, *, force: bool) -> 
     """Removes a note permanently; answers 501 without force."""
     if not force:
         raise errors.trash_unsupported("Webhooks")
-    answered = note_by_id(shop, order_id, note_id)
+    resource = note_by_id(shop, order_id, note_id)
     shop.notes[order_id] = [note for note in shop.notes[order_id] if note["id"] != note_id]
-    shop.record_change("order_note", note_id, answered, None, ("note",))
-    return answered
+    shop.record_change("order_note", note_id, resource, None, ("note",))
+    return resource
 
 
 def _refund_row(shop: FakeShop, order_id: int, amount: str, values: Row) -> Row:
@@ -99,7 +99,7 @@ def refunds_listed(shop: FakeShop, order_id: int, query: Row) -> RouteResult:
     arguments = listing.read(query)
     rows = [row for row in shop.refunds.values() if row["order_id"] == order_id]
     url = f"{shop.url}/wp-json/wc/v3/orders/{order_id}/refunds"
-    return listing.answer(
+    return listing.respond(
         rows, arguments, query, url=url, show=lambda r: _linked(shop, order_id, "refunds", r)
     )
 
@@ -153,11 +153,11 @@ def create_refund(shop: FakeShop, order_id: int, body: Row) -> Row:
 
 def delete_refund(shop: FakeShop, order_id: int, refund_id: int, *, force: bool) -> Row:
     """Removes a refund permanently; answers 501 without force."""
-    answered = refund_by_id(shop, order_id, refund_id)
+    resource = refund_by_id(shop, order_id, refund_id)
     if not force:
         raise errors.trash_unsupported("Refunds")
     del shop.refunds[refund_id]
     order = shop.orders[order_id]
     order["refunds"] = [held for held in order["refunds"] if held["id"] != refund_id]
-    shop.record_change("refund", refund_id, answered, None, ("amount",))
-    return answered
+    shop.record_change("refund", refund_id, resource, None, ("amount",))
+    return resource

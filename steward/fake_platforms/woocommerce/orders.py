@@ -105,7 +105,7 @@ def listed(shop: FakeShop, query: Row) -> RouteResult:
     if "product" in arguments:
         rows = [row for row in rows if _has_product(row, arguments["product"])]
     url = f"{shop.url}/wp-json/wc/v3/orders"
-    return listing.answer(rows, arguments, query, url=url, show=lambda row: show(shop, row))
+    return listing.respond(rows, arguments, query, url=url, show=lambda row: show(shop, row))
 
 
 def _in_states(rows: Iterable[Row], states: set[str]) -> list[Row]:
@@ -387,11 +387,11 @@ def update(shop: FakeShop, order_id: int, body: Row, *, loose: bool = False) -> 
 def delete(shop: FakeShop, order_id: int, *, force: bool) -> Row:
     """Trashes an order, or removes it permanently; if orders are posts, also sends product.deleted."""
     row = find(shop, order_id, 404)
-    answered, before = show(shop, dict(row)), dict(row)
+    resource, before = show(shop, dict(row)), dict(row)
     if force:
         del shop.orders[order_id]
         shop.record_change("order", order_id, before, None, ("status",))
-        return answered
+        return resource
     if row["status"] == "trash":
         raise errors.already_trashed("shop_order")
     row["status"] = "trash"
@@ -400,4 +400,4 @@ def delete(shop: FakeShop, order_id: int, *, force: bool) -> Row:
     shop.record_event("order.deleted", order_id)
     if not shop.orders_in_own_tables:
         shop.record_event("product.deleted", order_id)
-    return answered
+    return resource

@@ -121,40 +121,40 @@ def find(shop: FakeShop, product_id: int, status: int) -> Row:
 
 
 def show(shop: FakeShop, row: Row, *, edit: bool = False) -> Row:
-    """Returns a product in the shop's form; an answer to a write has two additional fields."""
+    """Returns a product in the shop's form; a response to a write has two additional fields."""
     path = f"products/{row['id']}"
-    answered = dict(row)
+    resource = dict(row)
     # Variations in other states are not listed here, but are in their own list.
     live = [
         variation_id
         for variation_id in row["variations"]
         if shop.variations[variation_id]["status"] in ("publish", "private")
     ]
-    answered["variations"] = live
+    resource["variations"] = live
     if edit:
-        answered["permalink_template"] = f"{shop.url}/product/%pagename%/"
-        answered["generated_slug"] = row["slug"] or slug(row["name"])
+        resource["permalink_template"] = f"{shop.url}/product/%pagename%/"
+        resource["generated_slug"] = row["slug"] or slug(row["name"])
     else:
         for name in ("description", "short_description"):
             if row[name] and not row[name].startswith("<"):
-                answered[name] = f"<p>{row[name]}</p>\n"
-    answered["_links"] = shop.links(path, collection="products")
-    return answered
+                resource[name] = f"<p>{row[name]}</p>\n"
+    resource["_links"] = shop.links(path, collection="products")
+    return resource
 
 
 def _variation_as_product(shop: FakeShop, row: Row) -> Row:
     """Returns a variation in the product's form, as product paths and webhooks show it."""
     parent = shop.products[row["parent_id"]]
-    answered = blank.product() | {name: value for name, value in row.items() if name != "image"}
-    answered.pop("gallery_image_ids", None)
-    answered["name"] = f"{parent['name']} - {row['name']}"
-    answered["slug"] = slug(answered["name"])
-    answered["price_html"] = price_html(row["price"])
-    answered["total_sales"] = "0"
-    answered["reviews_allowed"] = False
+    resource = blank.product() | {name: value for name, value in row.items() if name != "image"}
+    resource.pop("gallery_image_ids", None)
+    resource["name"] = f"{parent['name']} - {row['name']}"
+    resource["slug"] = slug(resource["name"])
+    resource["price_html"] = price_html(row["price"])
+    resource["total_sales"] = "0"
+    resource["reviews_allowed"] = False
     up = f"products/{parent['id']}"
-    answered["_links"] = shop.links(f"products/{row['id']}", collection="products", up=up)
-    return answered
+    resource["_links"] = shop.links(f"products/{row['id']}", collection="products", up=up)
+    return resource
 
 
 def _filtered(shop: FakeShop, arguments: Row) -> Iterable[Row]:
@@ -190,7 +190,7 @@ def listed(shop: FakeShop, query: Row) -> RouteResult:
         return _variation_as_product(shop, row) if row["type"] == "variation" else show(shop, row)
 
     url = f"{shop.url}/wp-json/wc/v3/products"
-    return listing.answer(_filtered(shop, arguments), arguments, query, url=url, show=show_any)
+    return listing.respond(_filtered(shop, arguments), arguments, query, url=url, show=show_any)
 
 
 def get(shop: FakeShop, product_id: int) -> Row:
@@ -335,16 +335,16 @@ def update(shop: FakeShop, product_id: int, body: Row, *, loose: bool = False) -
 
 
 def delete(shop: FakeShop, product_id: int, *, force: bool) -> Row:
-    """Trashes a product, or removes it permanently; the answer shows the state before."""
+    """Trashes a product, or removes it permanently; the response shows the state before."""
     row = find(shop, product_id, 404)
-    answered = show(shop, row, edit=True)
+    resource = show(shop, row, edit=True)
     before = dict(row)
     if force:
         del shop.products[product_id]
         for variation_id in row["variations"]:
             shop.variations.pop(variation_id, None)
         shop.record_change("product", product_id, before, None, ("status",))
-        return answered
+        return resource
     if row["status"] == "trash":
         raise errors.already_trashed("product")
     row["status"] = "trash"
@@ -353,4 +353,4 @@ def delete(shop: FakeShop, product_id: int, *, force: bool) -> Row:
     shop.mark_modified(row)
     shop.record_change("product", product_id, before, row, ("status",))
     shop.record_event("product.deleted", product_id)
-    return answered
+    return resource

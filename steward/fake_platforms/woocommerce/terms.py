@@ -58,7 +58,7 @@ def listed(shop: FakeShop, kind: str, query: Row) -> RouteResult:
     listing = Listing(_LIST, _SORT, "name", shop.zone)
     arguments = listing.read(query)
     url = f"{shop.url}/wp-json/wc/v3/products/{kind}"
-    return listing.answer(
+    return listing.respond(
         _filtered(shop, kind, arguments),
         arguments,
         query,
@@ -169,12 +169,12 @@ def delete(shop: FakeShop, kind: str, term_id: int, *, force: bool) -> Row:
     term = find(shop, kind, term_id)
     if not force:
         raise trash_unsupported("Resource")
-    answered = show_one(shop, kind, term)
+    resource = show_one(shop, kind, term)
     del shop.terms[kind][term_id]
     for product in shop.products.values():
         product[kind] = [product_term for product_term in product[kind] if product_term["id"] != term_id]
     shop.record_change(_word(kind), term_id, term, None, ("name",))
-    return answered
+    return resource
 
 
 def resolve(shop: FakeShop, kind: str, requested: list[Row]) -> list[Row]:

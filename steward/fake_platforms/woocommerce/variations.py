@@ -50,31 +50,31 @@ def find(shop: FakeShop, parent_id: int, variation_id: int) -> Row:
 def show(shop: FakeShop, row: Row) -> Row:
     """Returns a variation in the shop's form; stock managed by the parent shows as `parent`."""
     parent = shop.products[row["parent_id"]]
-    answered = dict(row)
+    resource = dict(row)
     if not row["manage_stock"] and parent["manage_stock"]:
-        answered |= {"manage_stock": "parent", "stock_quantity": parent["stock_quantity"]}
-        answered["stock_status"] = parent["stock_status"]
+        resource |= {"manage_stock": "parent", "stock_quantity": parent["stock_quantity"]}
+        resource["stock_status"] = parent["stock_status"]
     up = f"products/{parent['id']}"
     path = f"{up}/variations/{row['id']}"
-    answered["_links"] = shop.links(path, collection=f"{up}/variations", up=up)
-    return answered
+    resource["_links"] = shop.links(path, collection=f"{up}/variations", up=up)
+    return resource
 
 
 def listed(shop: FakeShop, parent_id: int, query: Row) -> RouteResult:
     """Returns the variations of one product; an empty list for an unknown product."""
     parent = shop.products.get(parent_id, {})
     rows = [shop.variations[variation_id] for variation_id in parent.get("variations", ())]
-    return _answer(shop, rows, query, path=f"products/{parent_id}/variations")
+    return _page(shop, rows, query, path=f"products/{parent_id}/variations")
 
 
 def listed_of_all(shop: FakeShop, query: Row) -> RouteResult:
     """Returns the variations of all products, which shops list from WooCommerce 10.3 on."""
     if shop.version < (10, 3):
         raise errors.no_route()
-    return _answer(shop, list(shop.variations.values()), query, path="variations")
+    return _page(shop, list(shop.variations.values()), query, path="variations")
 
 
-def _answer(shop: FakeShop, rows: list[Row], query: Row, *, path: str) -> RouteResult:
+def _page(shop: FakeShop, rows: list[Row], query: Row, *, path: str) -> RouteResult:
     listing = Listing(_LIST, _SORT, "date", shop.zone)
     arguments = listing.read(query)
     if arguments.get("sku"):
@@ -84,7 +84,7 @@ def _answer(shop: FakeShop, rows: list[Row], query: Row, *, path: str) -> RouteR
         rows = [row for row in rows if row["parent_id"] in arguments["parent"]]
     rows = with_values(in_status(rows, arguments), arguments, ("on_sale", "stock_status"))
     url = f"{shop.url}/wp-json/wc/v3/{path}"
-    return listing.answer(rows, arguments, query, url=url, show=lambda row: show(shop, row))
+    return listing.respond(rows, arguments, query, url=url, show=lambda row: show(shop, row))
 
 
 def _values(body: Row, *, loose: bool) -> Row:
@@ -160,10 +160,10 @@ def delete(shop: FakeShop, parent_id: int, variation_id: int, *, force: bool) ->
     row = find(shop, parent_id, variation_id)
     if not force:
         raise errors.trash_unsupported("product_variation")
-    answered = show(shop, row)
+    resource = show(shop, row)
     parent = shop.products[parent_id]
     del shop.variations[variation_id]
     parent["variations"] = [other_id for other_id in parent["variations"] if other_id != variation_id]
     stock.derive(shop, parent)
     shop.record_change("variation", variation_id, row, None, ("status",))
-    return answered
+    return resource

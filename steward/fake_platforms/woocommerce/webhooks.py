@@ -74,7 +74,7 @@ def listed(shop: FakeShop, query: Row) -> RouteResult:
     state = arguments.get("status", "all")
     rows = [row for row in shop.webhooks.values() if state in ("all", row["status"])]
     url = f"{shop.url}/wp-json/wc/v3/webhooks"
-    return listing.answer(rows, arguments, query, url=url, show=lambda row: show(shop, row))
+    return listing.respond(rows, arguments, query, url=url, show=lambda row: show(shop, row))
 
 
 def _refuse_bad(values: Row, *, new: bool) -> None:
@@ -102,7 +102,7 @@ def _recorded_names(values: Row) -> list[str]:
 
 
 def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
-    """Creates a webhook, even a duplicate; sends a ping before the answer. Raises ShopError."""
+    """Creates a webhook, even a duplicate; sends a ping before the response. Raises ShopError."""
     required = ("topic", "delivery_url")
     values = coerced(body, ARGS, fallback="active") if loose else validated(body, ARGS, required=required)
     _refuse_bad(values, new=True)
@@ -154,9 +154,9 @@ def delete(shop: FakeShop, webhook_id: int, *, force: bool) -> Row:
     if not force:
         raise errors.trash_unsupported("Webhooks")
     row = find(shop, webhook_id, 404)
-    answered = show(shop, row)
+    resource = show(shop, row)
     del shop.webhooks[webhook_id]
     shop.webhook_secrets.pop(webhook_id, None)
     shop.webhook_failures.pop(webhook_id, None)
     shop.record_change("webhook", webhook_id, row, None, ("status",))
-    return answered
+    return resource

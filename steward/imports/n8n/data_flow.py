@@ -1,4 +1,4 @@
-"""Traces which steps read a missing value: an unavailable answer or a removed secret.
+"""Traces which steps read a missing value: an unavailable response or a removed secret.
 
 It follows fields from step to step without running anything, as test runs do with items whose fields are
 unknown (`steward/steps/workflow/test_mode.py`). See docs/design/imports-verdict.md#missing-values.

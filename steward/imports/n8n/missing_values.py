@@ -1,4 +1,4 @@
-"""Finds values that are missing at run time: removed secrets and unavailable answers."""
+"""Finds values that are missing at run time: removed secrets and unavailable responses."""
 
 import json
 import re
@@ -197,7 +197,7 @@ def _marked_fields(value: Any, path: tuple[str, ...]) -> Iterable[tuple[str, ...
         yield path
 
 
-def answer_findings(flow: DataFlow, nodes: Iterable[Node]) -> list[Finding]:
+def response_findings(flow: DataFlow, nodes: Iterable[Node]) -> list[Finding]:
     """Returns an error for each step that reads a response which an earlier step does not have here."""
     findings: list[Finding] = []
     for node in nodes:
@@ -205,7 +205,7 @@ def answer_findings(flow: DataFlow, nodes: Iterable[Node]) -> list[Finding]:
         if node.name not in flow.steps or step_type is None:
             continue
         definition = NodeDefinition(node.name, node.version, node.parameters, node.credentials)
-        if not step_type.lacks_answer(definition):
+        if not step_type.lacks_response(definition):
             continue
         for reader in flow.readers(node.name, WHOLE):
             message = (

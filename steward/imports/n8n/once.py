@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence, Set
 from steward.imports.reach import named
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
-from steward.steps.workflow.answers import RUN_DATA_IN_READ
+from steward.steps.workflow.responses import RUN_DATA_IN_READ
 
 # Findings about content removed from the file stay at every step, even beside an AI node's finding.
 _ABOUT_THE_FILE = frozenset(("disabled_step", "renamed_step", "secret_removed", "variable"))

@@ -8,7 +8,7 @@ from steward.imports.n8n.data_flow import DataFlow
 from steward.imports.n8n.data_tables import table_findings
 from steward.imports.n8n.known_fields import unknown_field_findings
 from steward.imports.n8n.local_files import unwritten_file_findings
-from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, missing_secrets
+from steward.imports.n8n.missing_values import RemovedSecret, missing_secrets, response_findings
 from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts, with_private_hosts
 from steward.imports.n8n.start_files import start_file_findings
 from steward.imports.n8n.steps import account_words
@@ -32,7 +32,7 @@ def value_findings(
     """
     flow = DataFlow(plan)
     findings = [
-        *answer_findings(flow, workflow.nodes),
+        *response_findings(flow, workflow.nodes),
         *unknown_field_findings(plan, workflow.nodes),
         *start_file_findings(plan, workflow.nodes),
         *unwritten_file_findings(plan, workflow.nodes),

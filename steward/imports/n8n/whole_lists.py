@@ -14,7 +14,7 @@ from steward.steps.n8n.nodes.http_request import outputs_whole_lists
 from steward.steps.workflow.step_types import NodeDefinition
 
 _ADVICE: Final = (
-    "Here each element is an item of its own. In n8n let the request split its answer into items, and read"
+    "Here each element is an item of its own. In n8n let the request split its response into items, and read"
     " their fields."
 )
 

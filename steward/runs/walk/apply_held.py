@@ -35,7 +35,7 @@ async def apply_step(
 ) -> None:
     """Applies the approved changes of a held step and writes its last row.
 
-    `compute_output` computes the output of a workflow's step from the outcomes and the answers to its writes.
+    `compute_output` computes the output of a workflow's step from the outcomes and responses of its writes.
 
     Raises LeaseLost, CancelRequested, ApprovalMismatch, and MustWait when the run has to sleep first.
     """

@@ -81,8 +81,8 @@ async def write_last_row(
 
 async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[ChangeResult]:
     load = partial(write_responses.recorded_responses, vault=walk.ctx.vault, lease=walk.lease, items=items)
-    answers = await walk.read(load)
-    return [ChangeResult(item.outcome, item.message, answers.get(item.id)) for item in items]
+    responses = await walk.read(load)
+    return [ChangeResult(item.outcome, item.message, responses.get(item.id)) for item in items]
 
 
 def _encoded_output(held_step: HeldStep, step_output: OutputAfterChanges) -> JsonValue:

@@ -20,7 +20,7 @@ from steward.steps.base import StepFailed, StepResult
 from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.items import decode_outputs, encode_outputs
 from steward.steps.workflow.output_after_changes import (
-    encode_answers,
+    encode_response_uses,
 )
 from steward.steps.workflow.plan_order import Execution
 from steward.steps.workflow.step_types import UNKNOWN_IN_TEST, NodeResult
@@ -174,8 +174,8 @@ class WorkflowJournal:
         output = self._output(done)
         if asks:
             output["held"] = True
-        if result.answers and self.walk.run.mode is Mode.LIVE:
-            output["answers"] = encode_answers(result.answers)
+        if result.response_uses and self.walk.run.mode is Mode.LIVE:
+            output["answers"] = encode_response_uses(result.response_uses)
         produced = StepResult(
             output=output,
             counts=result.counts,

@@ -14,7 +14,7 @@ from steward.steps.workflow.output_after_changes import (
     ChangeResult,
     OutputAfterChanges,
     StepAfterChanges,
-    decode_answers,
+    decode_response_uses,
     output_after_changes,
 )
 from steward.steps.workflow.plan_order import Execution
@@ -33,7 +33,7 @@ def _output_of_execution(
     step = StepAfterChanges(
         planned=decode_outputs(output.get("out")),
         item_of=held_step.item_of or (),
-        answers=decode_answers(output.get("answers")),
+        response_uses=decode_response_uses(output.get("answers")),
         on_error=origin.on_error,
         inputs=[items[:1] for items in execution.inputs] if origin.once else execution.inputs,
         always_output=origin.always_output,

@@ -231,7 +231,7 @@ async def _send(
         await _fail_unreachable(applying, [pending for pending in pending_parts if pending.key in spent.keys])
         return 0.0
     failpoint("after_intent")
-    outcomes = applying.admit_answers(await _send_batch(applying, batch, window_start=window_start))
+    outcomes = applying.admit_responses(await _send_batch(applying, batch, window_start=window_start))
     failpoint("after_call")
     settle = partial(ledger.settle, applying=applying, pending_parts=pending_parts, outcomes=outcomes)
     await ctx.engine.write(ctx.clock.now(), settle, org=lease.org)
@@ -259,8 +259,8 @@ async def _send_batch(applying: ApplyingStep, batch: Batch, *, window_start: flo
         return [WriteOutcome(WriteState.REFUSED, reason=refusal.message)] * len(batch.parts)
     states = {outcome.state for outcome in outcomes}
     if states & {WriteState.APPLIED, WriteState.UNKNOWN}:
-        seconds, is_answered = ctx.clock.monotonic() - started, WriteState.APPLIED in states
-        ctx.batch_sizes.note(part, items=len(batch.parts), seconds=seconds, is_answered=is_answered)
+        seconds, has_response = ctx.clock.monotonic() - started, WriteState.APPLIED in states
+        ctx.batch_sizes.note(part, items=len(batch.parts), seconds=seconds, has_response=has_response)
     return outcomes
 
 

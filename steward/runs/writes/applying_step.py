@@ -38,7 +38,7 @@ class ApplyingStep:
     attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by write key
     max_parts: int | None = None  # of a round, once one could not be read
     unavailable: int = 0  # consecutive single-object reads that failed: account unavailable
-    response_budget: ResponseBudget | None = None  # None where no later step can read the answers
+    response_budget: ResponseBudget | None = None  # None where no later step can read the responses
     _parts: dict[ChangeId, list[PartToApply]] = field(default_factory=dict)
     _unsettled: list[list[PartToApply]] | None = None
 
@@ -87,11 +87,12 @@ class ApplyingStep:
             done = total - len(self.unsettled())
             self.ctx.progress[self.lease.run] = replace(progress, done=done, total=total)
 
-    def admit_answers(self, outcomes: Sequence[WriteOutcome]) -> list[WriteOutcome]:
-        """Returns the outcomes with only those answers that are stored for later steps."""
+    def admit_responses(self, outcomes: Sequence[WriteOutcome]) -> list[WriteOutcome]:
+        """Returns the outcomes with only those responses that are stored for later steps."""
         budget = self.response_budget
         return [
-            replace(outcome, answer=None if budget is None else budget.admit(outcome)) for outcome in outcomes
+            replace(outcome, response=None if budget is None else budget.admit(outcome))
+            for outcome in outcomes
         ]
 
     def operation(self, part: Part) -> AnyWriteOperation:

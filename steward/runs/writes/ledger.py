@@ -29,7 +29,7 @@ from steward.runs.connection_access import ConnectionAccess
 from steward.runs.lease import CancelRequested, LeaseLost
 from steward.runs.writes.applying_step import ApplyingStep
 from steward.runs.writes.rounds import KnownResults, PartToApply, UnsentOutcome
-from steward.runs.writes.write_responses import store_answers
+from steward.runs.writes.write_responses import store_responses
 
 SEND_WITHIN = applicable.SEND_WITHIN
 # A run that a closed period holds checks again at least this often, because the period may be ended early.
@@ -178,7 +178,7 @@ async def settle(
     ]
     ended = [EntryOutcome(pending.key, state, words) for pending, state, words in settled]
     await write_ledger.settle(tx, lease.org, ended, by="call")
-    await store_answers(tx, applying.ctx.vault, lease.org, pending_parts, outcomes)
+    await store_responses(tx, applying.ctx.vault, lease.org, pending_parts, outcomes)
     results = dict(applying.results)
     results |= {
         pending.key: (OUTCOME_OF_STATE[state], words)

@@ -33,53 +33,55 @@ class ResponseBudget:
         """
         if outcome.state not in _STATES_WITH_RESPONSE:
             return None
-        answer = outcome.response_maker() if outcome.response_maker is not None else outcome.answer
-        if answer is None:
+        response = outcome.response_maker() if outcome.response_maker is not None else outcome.response
+        if response is None:
             return None
         if outcome.state is WriteState.REFUSED:
-            answer = answer.as_refusal()
-        size = len(answer.to_text())
+            response = response.as_refusal()
+        size = len(response.to_text())
         if size > self.remaining:
-            return answer.without_body()
+            return response.without_body()
         self.remaining -= size
-        return answer
+        return response
 
 
-async def store_answers(
+async def store_responses(
     tx: Tx,
     vault: Vault,
     org: OrgId,
     pending_parts: Sequence[PartToApply],
     outcomes: Sequence[WriteOutcome],
 ) -> None:
-    """Stores the answers encrypted, each bound to its write."""
+    """Stores the responses encrypted, each bound to its write."""
     for pending, outcome in zip(pending_parts, outcomes, strict=True):
-        if outcome.answer is None:
+        if outcome.response is None:
             continue
         key_no, sealed = await vaults.seal_text(
-            tx, vault, org, field=_answer_field(pending.key), text=outcome.answer.to_text()
+            tx, vault, org, field=_response_field(pending.key), text=outcome.response.to_text()
         )
-        await write_ledger.store_answer(tx, org, pending.key, key_no=key_no, sealed=sealed)
+        await write_ledger.store_response(tx, org, pending.key, key_no=key_no, sealed=sealed)
 
 
 async def recorded_responses(
     tx: Tx, *, vault: Vault, lease: Lease, items: Sequence[Change]
 ) -> dict[ChangeId, WriteResponse]:
-    """Returns the recorded answer of each change that has one: that of its last part with one."""
-    answers: dict[ChangeId, WriteResponse] = {}
-    for stored_answer in await write_ledger.answers_of(tx, lease.org, lease.run, [item.id for item in items]):
+    """Returns the recorded response of each change that has one: that of its last part with one."""
+    responses: dict[ChangeId, WriteResponse] = {}
+    for stored_response in await write_ledger.responses_of(
+        tx, lease.org, lease.run, [item.id for item in items]
+    ):
         text = await vaults.open_text(
             tx,
             vault,
             lease.org,
-            field=_answer_field(stored_answer.key),
-            key_no=stored_answer.key_no,
-            sealed=stored_answer.sealed,
+            field=_response_field(stored_response.key),
+            key_no=stored_response.key_no,
+            sealed=stored_response.sealed,
         )
-        answers[stored_answer.change] = WriteResponse.from_text(text)
-    return answers
+        responses[stored_response.change] = WriteResponse.from_text(text)
+    return responses
 
 
-def _answer_field(key: str) -> str:
-    """Returns the place that an encrypted answer is bound to."""
+def _response_field(key: str) -> str:
+    """Returns the place that an encrypted response is bound to."""
     return f"answer {key}"

@@ -54,7 +54,7 @@ class FileFormats:
 
     def _read(self, request: dict[str, Any], payload: str) -> Iterator[object]:
         reader = _READERS[request["format"]]
-        yield _answer(lambda: reader(base64.b64decode(payload, validate=True), request["options"]))
+        yield _outcome(lambda: reader(base64.b64decode(payload, validate=True), request["options"]))
 
     def _write(self, request: dict[str, Any], payload: str) -> Iterator[object]:
         writer = _WRITERS[request["format"]]
@@ -63,10 +63,10 @@ class FileFormats:
             content = writer(json.loads(payload), request["options"])
             return base64.b64encode(content).decode("ascii")
 
-        yield _answer(write)
+        yield _outcome(write)
 
 
-def _answer(work: Callable[[], object]) -> dict[str, object]:
+def _outcome(work: Callable[[], object]) -> dict[str, object]:
     try:
         return {"value": work()}
     except FileProblem as problem:

@@ -49,8 +49,8 @@ def holds(conditions: Mapping[str, AnyJson], rules: ComparisonRules) -> bool:
     """Returns whether the conditions hold for one item. Raises ItemFailed if a value has the wrong type."""
     one_is_enough = conditions.get("combinator", "and") == "or"
     rows = conditions.get("conditions") or []
-    answers = (condition(row, rules) for row in rows if isinstance(row, Mapping))  # stops once it is certain
-    return any(answers) if one_is_enough else all(answers)
+    results = (condition(row, rules) for row in rows if isinstance(row, Mapping))  # stops once it is certain
+    return any(results) if one_is_enough else all(results)
 
 
 def condition(row: Mapping[str, AnyJson], rules: ComparisonRules) -> bool:
@@ -308,10 +308,10 @@ def compiled(pattern: str) -> Pattern | None:
     return program
 
 
-def matches(pattern: str, text: str, answered: Mapping[tuple[str, str], bool]) -> bool:
-    """Returns whether the text matches; `answered` holds the sandbox's results for other patterns."""
-    if (pattern, text) in answered:
-        return answered[(pattern, text)]
+def matches(pattern: str, text: str, match_results: Mapping[tuple[str, str], bool]) -> bool:
+    """Returns whether the text matches; `match_results` holds the sandbox's results for other patterns."""
+    if (pattern, text) in match_results:
+        return match_results[(pattern, text)]
     program = compiled(pattern)
     if program is None:
         raise ItemFailed(f"The pattern {pattern[:80]} cannot be read.")
@@ -335,5 +335,5 @@ async def matched_in_sandbox(
     ]
     if not hard:
         return {}
-    answers = await evaluator.matches([(*_split_pattern(pattern), text) for pattern, text in hard])
-    return {pair: answer for pair, answer in zip(hard, answers, strict=True) if answer is not None}
+    results = await evaluator.matches([(*_split_pattern(pattern), text) for pattern, text in hard])
+    return {pair: result for pair, result in zip(hard, results, strict=True) if result is not None}

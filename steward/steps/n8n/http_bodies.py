@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 from steward.connectors.base.multipart import field_head, file_head, form_of_parts
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n import item_files
-from steward.steps.workflow.answers import FORM, JSON, name_value_rows, parse_json_object
 from steward.steps.workflow.items import BinaryReference, readable_size
 from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.responses import FORM, JSON, name_value_rows, parse_json_object
 from steward.steps.workflow.step_types import (
     ItemFailed,
     NodeDefinition,

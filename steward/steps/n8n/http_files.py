@@ -7,9 +7,9 @@ from urllib.parse import unquote, urlsplit
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n import item_files
 from steward.steps.n8n.http_pages import PageRequest
-from steward.steps.workflow.answers import StatusFailed, fields_beside_file, is_tolerant, with_error_objects
 from steward.steps.workflow.external_calls import read_items
 from steward.steps.workflow.items import Item
+from steward.steps.workflow.responses import StatusFailed, fields_beside_file, is_tolerant, with_error_objects
 from steward.steps.workflow.step_types import (
     NodeDefinition,
     NodeResult,

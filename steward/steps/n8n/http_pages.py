@@ -9,19 +9,19 @@ from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.workflow.addresses import https_address, sendable_headers, with_query
-from steward.steps.workflow.answers import (
-    full_response,
-    holds_file,
-    is_tolerant,
-    response_body,
-    response_items,
-)
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.template import Chunk, Lang, ParameterTemplate
 from steward.steps.workflow.expressions.views import ExpressionError
 from steward.steps.workflow.external_calls import as_item_failure
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.memory_budget import StepBudget
+from steward.steps.workflow.responses import (
+    full_response,
+    holds_file,
+    is_tolerant,
+    response_body,
+    response_items,
+)
 from steward.steps.workflow.step_types import (
     ItemFailed,
     NodeDefinition,
@@ -85,7 +85,7 @@ def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem
         message = (
             "The address of its next page is no expression, so it would ask for one page again and again."
         )
-        yield StepProblem("error", "parameter", f"{message} Take it from the answer.")
+        yield StepProblem("error", "parameter", f"{message} Take it from the response.")
     yield from _change_problems(pagination)
     message = f"It asks for at most {_MAX_PAGES} pages; the step fails where there are more. Check how many."
     yield StepProblem("warning", "parameter", message)
@@ -148,12 +148,12 @@ class _Pages:
         expression_context = replace(
             expression_context, items=[item], pairing=lambda name, _: pairing(name, index)
         )
-        answers = iter(
+        results = iter(
             await self.call.evaluator.evaluate(
                 [_without_response_root(entry) for entry in templates], expression_context
             )
         )
-        evaluated = [next(answers)[0] if isinstance(entry, Mapping) else entry for entry in values]
+        evaluated = [next(results)[0] if isinstance(entry, Mapping) else entry for entry in values]
         for entry in evaluated:
             if isinstance(entry, ExpressionError):
                 raise ItemFailed(entry.message)
@@ -186,30 +186,30 @@ class _Pages:
             raise ItemFailed("The next page is on another host. Request it in a separate step.")
         return replace(self.first, url=following)
 
-    async def is_last(self, answer: PlatformResponse, body: JsonValue) -> bool:
+    async def is_last(self, response: PlatformResponse, body: JsonValue) -> bool:
         """Returns whether the response is the last page."""
         ends = str(self.pagination.get("paginationCompleteWhen", _ENDS[0]))
         if ends == _ENDS[0]:
-            return not answer.body.strip() or body in ({}, [], "", None)
+            return not response.body.strip() or body in ({}, [], "", None)
         if ends == _ENDS[1]:
             codes = re.findall(r"\d{3}", self.params.text(f"{_PAGINATION}.statusCodesWhenComplete"))
-            return str(answer.status) in codes
+            return str(response.status) in codes
         [is_done] = await self.evaluated([self.pagination.get("completeExpression", False)])
         return js.truthy(is_done)
 
-    def note(self, answer: PlatformResponse, body: AnyJson) -> None:
+    def note(self, response: PlatformResponse, body: AnyJson) -> None:
         """Stores a response for the next expressions. Raises ItemFailed if the same page is repeated."""
-        response = full_response(answer, body)
-        is_same = self.last is not None and self.last["body"] == response["body"]
+        page = full_response(response, body)
+        is_same = self.last is not None and self.last["body"] == page["body"]
         self.same = self.same + 1 if is_same else 1
-        self.last = response
+        self.last = page
         self.count += 1
         if self.same >= _SAME_AT_MOST:
             raise ItemFailed("The address gave the same page five times. Check what leads to the next one.")
 
-    def add_items(self, answer: PlatformResponse, body: JsonValue) -> None:
+    def add_items(self, response: PlatformResponse, body: JsonValue) -> None:
         """Adds the items of a response unless it is empty. Raises ItemFailed, MemoryBudgetExceeded."""
-        objects = response_items(answer, self.params)
+        objects = response_items(response, self.params)
         self.gathered.add(*objects)
         if body not in ({}, ""):
             self.items += objects
@@ -226,18 +226,18 @@ async def all_pages(
     pause = min(max(js.number(params.get(f"{_PAGINATION}.requestInterval", 0)), 0), MAX_PAUSE_MS)
     while (request := await pages.request()) is not None:
         try:
-            answer = await web.read(request.method, request.address(), request.headers, request.body)
+            response = await web.read(request.method, request.address(), request.headers, request.body)
         except CallError as error:
             raise as_item_failure(error) from error
-        if holds_file(answer, params):
+        if holds_file(response, params):
             raise ItemFailed(
                 "A page is a file, and files are not fetched page by page. Fetch them one by one."
             )
-        body = response_body(answer, params)
-        pages.note(answer, body)
-        ended = await pages.is_last(answer, body)
-        if answer.ok or is_tolerant(params) or not ended:
-            pages.add_items(answer, body)
+        body = response_body(response, params)
+        pages.note(response, body)
+        ended = await pages.is_last(response, body)
+        if response.ok or is_tolerant(params) or not ended:
+            pages.add_items(response, body)
         if ended or pages.count >= max_pages:
             break
         if pages.count >= _MAX_PAGES:

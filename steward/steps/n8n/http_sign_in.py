@@ -235,7 +235,7 @@ def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProble
     yield StepProblem("warning", "credential", message)
 
 
-async def store_answer(call: StepCall, url: str, query: JsonObject) -> PlatformResponse:
+async def response_of_store(call: StepCall, url: str, query: JsonObject) -> PlatformResponse:
     """Reads the URL from the automation's store. Raises ItemFailed, WorkflowStepFailed."""
     store = store_of(call)
     parts = urlsplit(url)
@@ -246,7 +246,7 @@ async def store_answer(call: StepCall, url: str, query: JsonObject) -> PlatformR
         raise ItemFailed("Give the filters for the store as query parameters, not in the address.")
     pairs = tuple((name, js.text(value)) for name, value in query.items())
     try:
-        [answer] = await read_all(store.reader.read(PATH, PathQuery(parts.path[position:], pairs)))
+        [response] = await read_all(store.reader.read(PATH, PathQuery(parts.path[position:], pairs)))
     except CallError as error:
         raise as_item_failure(error) from error
-    return answer
+    return response

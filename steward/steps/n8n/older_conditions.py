@@ -64,7 +64,7 @@ def row_holds(
     kind: str,
     row: Params,
     zone: tzinfo,
-    answered: Mapping[tuple[str, str], bool],
+    match_results: Mapping[tuple[str, str], bool],
     *,
     first: AnyJson = js.UNDEFINED,
 ) -> bool:
@@ -75,7 +75,7 @@ def row_holds(
     if kind == "dateTime" and operation in ("after", "before"):
         return _by_date(operation, value1, value2, zone)
     if operation in ("regex", "notRegex"):
-        match = conditions.matches(_text(value2), _text(value1), answered)
+        match = conditions.matches(_text(value2), _text(value1), match_results)
         return match if operation == "regex" else not match
     compare = _ANY.get(operation) or _TEXTS.get(operation) or _NUMBERS.get(operation)
     if compare is None:

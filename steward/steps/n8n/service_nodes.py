@@ -45,7 +45,7 @@ MAX_PAGES = 100
 _LIMIT = 100  # n8n's default limit of a list
 
 # Returns the objects in a response that n8n outputs.
-Answered = Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]
+ToItems = Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class ServiceOperation:
 
     `fields` are the body of a send or the query of a GET; `{name}` in `path` is a parameter. An approval
     shows `recipient` and `text`. `needed` maps required parameters to their descriptions. `items` is the
-    dotted path of the output; a list becomes an item per element. `answered` computes the items from the
+    dotted path of the output; a list becomes an item per element. `to_items` computes the items from the
     response instead. `next_page` returns the query of a list's next page. `query` is the query of a send.
     `is_query` marks a POST that only reads. `returns_all` and `limit` are n8n's defaults for a list.
     `choose_path` replaces `path`; `check` yields the problems of a node.
@@ -69,7 +69,7 @@ class ServiceOperation:
     needed: Mapping[str, str] = field(default_factory=dict)
     is_form: bool = False
     query: Callable[[ServiceFields], Mapping[str, str]] | None = None
-    answered: Answered | None = None
+    to_items: ToItems | None = None
     next_page: Callable[[AnyJson, Mapping[str, AnyJson]], Mapping[str, AnyJson] | None] | None = None
     is_query: bool = False
     returns_all: bool = False
@@ -103,11 +103,11 @@ class ServiceOperation:
             text=_shown(fields, self.text),
         )
 
-    def items_of(self, answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
+    def items_of(self, response: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
         """Returns the items that a response becomes."""
-        if self.answered is not None:
-            return [dict(item) for item in self.answered(answer, fields)]
-        chosen = js.get_path(answer, self.items) if self.items else answer
+        if self.to_items is not None:
+            return [dict(item) for item in self.to_items(response, fields)]
+        chosen = js.get_path(response, self.items) if self.items else response
         elements = chosen if isinstance(chosen, list) else [chosen]
         return [dict(element) if isinstance(element, Mapping) else {} for element in elements]
 
@@ -151,7 +151,7 @@ class ServiceNode(StepType):
     `connector` is the kind of connection, `service` its name in sentences. `operations` are keyed by
     `resource.operation`. `default_resource` and `default_operations` are n8n's defaults. `collections` holds
     the known names in collections of options; `shown_for` names the only operations for which n8n shows
-    some of them, since others ignore what is left over in them. `answer_parameters` are the parameters that
+    some of them, since others ignore what is left over in them. `response_parameters` are the parameters that
     affect how a response becomes items. `file_parameters` identifies the operation that adds a fetched file
     to its item, `sends_files` the operations that send the item's file if `binaryData` is set.
     """
@@ -163,7 +163,7 @@ class ServiceNode(StepType):
     default_operations: ClassVar[Mapping[str, str]] = {}
     collections: ClassVar[Mapping[str, frozenset[str]]] = {}
     shown_for: ClassVar[Mapping[str, Collection[str]]] = {}
-    answer_parameters: ClassVar[tuple[str, ...]] = ()
+    response_parameters: ClassVar[tuple[str, ...]] = ()
     file_parameters: ClassVar[JsonObject] = {}
     sends_files: ClassVar[Collection[str]] = ()
     field_use = FieldUse.REPLACES_ITEMS
@@ -237,14 +237,14 @@ class ServiceNode(StepType):
                     message = f"Its option “{str(name)[:80]}” is not known here. Remove it."
                     yield StepProblem("error", "parameter", message)
 
-    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
+    def items_of_response(self, sent: SentItem, response: WriteResponse) -> Iterable[Item]:
         """Returns the items that the service's recorded response becomes. Raises ItemFailed."""
         settings = sent.settings
         operation = self.operations[str(settings["operation"])]
         parameters = settings["parameters"]
         params = Params(parameters if isinstance(parameters, Mapping) else {})
         fields = ServiceFields(params, float(str(settings["version"])), {})
-        decoded = parsed_answer(answer.text)
+        decoded = parsed_response(response.text)
         return [Item(item) for item in operation.items_of(decoded, fields)]
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -273,7 +273,9 @@ class ServiceNode(StepType):
             try:
                 fields = _fields(call, port, index)
                 command = port.command(await self.prepared(call, index, port, fields, key))
-                answer_parameters = {name: js.to_json(fields.value(name)) for name in self.answer_parameters}
+                response_parameters = {
+                    name: js.to_json(fields.value(name)) for name in self.response_parameters
+                }
             except ItemFailed as failure:
                 item_proposals.fail_item(index, failure.message)
                 continue
@@ -281,7 +283,7 @@ class ServiceNode(StepType):
             settings: JsonObject = {
                 "operation": key,
                 "version": call.version,
-                "parameters": answer_parameters,
+                "parameters": response_parameters,
             }
             item_proposals.add_plan(index, planned, Item({}, paired_with(index)), write, settings)
         return item_proposals.result()
@@ -297,13 +299,13 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
         items: list[dict[str, AnyJson]] = []
         for _ in range(MAX_PAGES):
             response = await ask(prepared.path, page_fields)
-            answer = parsed_answer(response.body.decode("utf-8", "replace"))
-            items += operation.items_of(answer, fields)
+            decoded = parsed_response(response.body.decode("utf-8", "replace"))
+            items += operation.items_of(decoded, fields)
             if operation.next_page is None:
                 return items if js.is_missing(fields.value("limit")) else items[:limit]
             if limit is not None and len(items) >= limit:
                 return items[:limit]
-            following = operation.next_page(answer, page_fields)
+            following = operation.next_page(decoded, page_fields)
             if following is None:
                 return items
             page_fields = following
@@ -322,14 +324,14 @@ def _limit(fields: ServiceFields, operation: ServiceOperation) -> int | None:
     return int(limit)
 
 
-def parsed_answer(text: str) -> AnyJson:
+def parsed_response(text: str) -> AnyJson:
     """Parses a JSON response; an empty one becomes an empty object. Raises ItemFailed."""
     if not text.strip():
         return {}
     try:
         return parse_storable_json(text)
     except (ValueError, RecursionError):
-        raise ItemFailed("The answer of the service cannot be used: it is not JSON.") from None
+        raise ItemFailed("The response of the service cannot be used: it is not JSON.") from None
 
 
 def _fields(call: StepCall, port: ServicePort, index: int) -> ServiceFields:

@@ -80,14 +80,14 @@ def _list_holds(tree: JsonObject, environment: FlowVariables, zone: tzinfo) -> b
     item, below = str(tree["item"]), tree["holds"]
     if not isinstance(below, Mapping):
         raise ItemFailed("The condition cannot be read.")
-    answers = (
+    results = (
         holds(below, environment.with_name(item, element), zone)
         for element in elements(environment.resolve(str(tree["each"])))
     )
     operator = tree["operator"]
     if operator == "all":
-        return all(answers)
-    return any(answers) is (operator == "any")
+        return all(results)
+    return any(results) is (operator == "any")
 
 
 def compared(

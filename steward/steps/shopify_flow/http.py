@@ -75,10 +75,10 @@ class HttpRequest(FlowType):
         if self.kind_of(definition) is StepKind.SEND:
             yield from _send_problems(definition)
 
-    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
+    def items_of_response(self, sent: SentItem, response: WriteResponse) -> Iterable[Item]:
         """Returns status, headers and body, like a read."""
-        response = PlatformResponse(answer.status, answer.headers, answer.text.encode())
-        return (Item({"value": _answered(response)}),)
+        recorded = PlatformResponse(response.status, response.headers, response.text.encode())
+        return (Item({"value": _shown(recorded)}),)
 
     async def run(self, call: FlowCall) -> FlowResult:
         """Reads the address, or proposes the request. Raises ItemFailed, CallError."""
@@ -157,7 +157,9 @@ def _propose_send(call: FlowCall) -> FlowResult:
         accepts_any_status=call.text("on_client_error") == call.text("on_server_error") == "ignore",
     )
     planned = CHANGES["http.send"].plan([command], integration_id=NO_CONNECTION)
-    return FlowResult(proposals=planned.proposals, counts=Counts(matched=1), unknown=("",), is_answered=True)
+    return FlowResult(
+        proposals=planned.proposals, counts=Counts(matched=1), unknown=("",), uses_response=True
+    )
 
 
 async def _read(call: FlowCall) -> FlowResult:
@@ -166,18 +168,18 @@ async def _read(call: FlowCall) -> FlowResult:
         raise ItemFailed("This step reaches outside, which is not possible here.")
     headers = {"accept": _ACCEPT} | sendable_headers(dict(_pairs(call.value("headers"))))
     try:
-        answer = await web.read(_method(call.value("method")), https_address(call.text("url")), headers)
+        response = await web.read(_method(call.value("method")), https_address(call.text("url")), headers)
     except CallError as error:
         if call.text("on_server_error") == "ignore" and isinstance(error, PlatformUnavailable):
             return FlowResult({"statusCode": None, "headers": {}, "body": None})
         raise as_item_failure(error) from error
-    tolerated = call.text("on_client_error" if answer.status < 500 else "on_server_error") == "ignore"
-    if not answer.ok and not tolerated:
-        raise ItemFailed(f"The address answered with status {answer.status}.")
-    return FlowResult(_answered(answer), counts=Counts(read=1))
+    tolerated = call.text("on_client_error" if response.status < 500 else "on_server_error") == "ignore"
+    if not response.ok and not tolerated:
+        raise ItemFailed(f"The address answered with status {response.status}.")
+    return FlowResult(_shown(response), counts=Counts(read=1))
 
 
-def _answered(response: PlatformResponse) -> JsonObject:
+def _shown(response: PlatformResponse) -> JsonObject:
     """Returns the response in the form that later steps see."""
     return {
         "statusCode": response.status,
@@ -186,10 +188,10 @@ def _answered(response: PlatformResponse) -> JsonObject:
     }
 
 
-def _body(answer: PlatformResponse) -> JsonValue:
+def _body(response: PlatformResponse) -> JsonValue:
     """Returns the body as JSON if it is storable JSON, else as text."""
-    text = answer.body.decode("utf-8", "replace")
-    if "json" in answer.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
+    text = response.body.decode("utf-8", "replace")
+    if "json" in response.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
         try:
             parsed: JsonValue = parse_storable_json(text)
         except (ValueError, RecursionError):

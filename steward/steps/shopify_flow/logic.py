@@ -48,8 +48,8 @@ class Condition(FlowType):
         if not isinstance(tree, Mapping):
             raise WorkflowStepFailed("The condition of this step cannot be read. Import the flow again.")
         zone = js_dates.zone_of(call.run_environment.zone) or UTC
-        answer = conditions.holds(tree, call.environment, zone)
-        return FlowResult(ports=("true" if answer else "false",), counts=Counts(matched=int(answer)))
+        result = conditions.holds(tree, call.environment, zone)
+        return FlowResult(ports=("true" if result else "false",), counts=Counts(matched=int(result)))
 
 
 class _ListTask(FlowType):

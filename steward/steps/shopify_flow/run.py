@@ -69,7 +69,7 @@ async def execute(context: FlowContext, execution: FlowExecution) -> ExecutionRe
             proposals=result.proposals,
             item_of=(0,) * len(result.proposals),
             wait_until=result.wait_until,
-            answers={0: ResponseUse(origin_of(step).source_type, {})} if result.is_answered else {},
+            response_uses={0: ResponseUse(origin_of(step).source_type, {})} if result.uses_response else {},
         ),
     )
 
@@ -168,8 +168,8 @@ async def _evaluated(
         for path in _PATHS.findall(part):
             environment.require_known(re.sub(r"\s", "", path))
     named = {name: value for name, value in environment.values.items() if name in text}
-    answers = await evaluator.render(texts, named, now)
-    filled = _fill(tree, answers)
+    results = await evaluator.render(texts, named, now)
+    filled = _fill(tree, results)
     assert isinstance(filled, dict)
     return filled
 
@@ -192,12 +192,12 @@ def _collect_texts(config: JsonValue, texts: list[ParameterTemplate]) -> AnyJson
     return config
 
 
-def _fill(tree: JsonValue, answers: Sequence[Rendered]) -> JsonValue:
+def _fill(tree: JsonValue, results: Sequence[Rendered]) -> JsonValue:
     if isinstance(tree, _Slot):
-        answer = answers[tree.number]
-        return FailedExpression(answer.message) if isinstance(answer, ExpressionError) else answer
+        result = results[tree.number]
+        return FailedExpression(result.message) if isinstance(result, ExpressionError) else result
     if isinstance(tree, dict):
-        return {name: _fill(value, answers) for name, value in tree.items()}
+        return {name: _fill(value, results) for name, value in tree.items()}
     if isinstance(tree, list):
-        return [_fill(value, answers) for value in tree]
+        return [_fill(value, results) for value in tree]
     return tree

@@ -95,8 +95,8 @@ class FlowResult:
 
     A for-each returns the `elements` for which its body runs. A change or send returns `proposals`; without
     any it has succeeded. `unknown` lists paths below the output, "" for all of it, that only a real change
-    would fill; it matters only in test runs. With `is_answered`, `answered_item` derives the output from the
-    answer.
+    would fill; it matters only in test runs. With `uses_response`, `items_of_response` derives the output
+    from the response.
     """
 
     output: JsonValue = None
@@ -107,7 +107,7 @@ class FlowResult:
     proposals: tuple[Proposal, ...] = ()
     wait_until: datetime | None = None
     unknown: tuple[str, ...] = ()
-    is_answered: bool = False
+    uses_response: bool = False
 
 
 class FlowType(ABC):
@@ -145,14 +145,14 @@ class FlowType(ABC):
         """Returns the output ports in order."""
         return (ONWARD,)
 
-    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
-        """Returns the step's output, derived from the recorded answer to what it sent.
+    def items_of_response(self, sent: SentItem, response: WriteResponse) -> Iterable[Item]:
+        """Returns the step's output, derived from the recorded response to what it sent.
 
         It has no side effects.
         """
         return (sent.item,)
 
-    def refusal(self, message: str, answer: WriteResponse | None) -> ItemFailed:
+    def refusal(self, message: str, response: WriteResponse | None) -> ItemFailed:
         """Returns the failure of a change that was refused."""
         return ItemFailed(message)
 

@@ -46,7 +46,7 @@ def flow_output_after_changes(
     step: StepAfterChanges, done: Sequence[ChangeResult]
 ) -> OutputAfterChanges | None:
     """Returns the output of an answered step of a flow; None for a change, whose output is its plan."""
-    return output_after_changes(step, done, RUN_TYPES) if step.answers else None
+    return output_after_changes(step, done, RUN_TYPES) if step.response_uses else None
 
 
 def is_flow_type(source_type: str) -> bool:

@@ -384,7 +384,7 @@ async def _params(
     indexes = list(range(count)) if step_type.per_item else list(range(min(count, 1)))
     expression_context = context_for(_names(templates))
     keep_dates = step_type.reads_dates(origin_of(step).source_version)
-    answers = await context.evaluator.evaluate(templates, expression_context, indexes, keep_dates=keep_dates)
+    results = await context.evaluator.evaluate(templates, expression_context, indexes, keep_dates=keep_dates)
     refuse_partial_fields = partial_field_guard(context.partials, templates, expression_context, source)
     filled: dict[int, Params] = {}
     sizes: dict[int, int] = {}
@@ -392,7 +392,7 @@ async def _params(
     def params_at(index: int) -> Params:
         if index not in filled:
             refuse_partial_fields(index)
-            column = [answer[index] if index < len(answer) else UNDEFINED for answer in answers]
+            column = [result[index] if index < len(result) else UNDEFINED for result in results]
             if sum(json_size(value, sizes) for value in column) > MESSAGE_BYTES:
                 raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
             filled[index] = Params(_filled(tree, column))

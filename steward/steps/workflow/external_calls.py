@@ -112,7 +112,7 @@ class ItemProposals:
     failed: Items = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
     item_of: list[int] = field(default_factory=list)
-    answers: dict[int, ResponseUse] = field(default_factory=dict)
+    response_uses: dict[int, ResponseUse] = field(default_factory=dict)
     unchanged: int = 0
     proposed: StepBudget = field(default_factory=lambda: StepBudget(RUN_BYTES))
 
@@ -132,21 +132,21 @@ class ItemProposals:
         planned: PlannedChanges,
         item: Item,
         operation: AnyWriteOperation | None = None,
-        answer_settings: JsonObject | None = None,
+        response_settings: JsonObject | None = None,
     ) -> None:
         """Adds the planned changes of one item, or its failure. Raises MemoryBudgetExceeded.
 
         `operation` predicts the result in a test run; if the prediction is incomplete, the item is partial.
-        With `answer_settings`, the step type's `answered_item` derives the item from the answer.
+        With `response_settings`, the step type's `items_of_response` derives the item from the response.
         """
         self.proposed.add(*(part.arguments for proposal_ in planned.proposals for part in proposal_.parts))
         if planned.problems:
             self.fail_item(index, " ".join(problem.message for problem in planned.problems))
             return
         self.items.append(replace(item, partial=self._is_unknown(planned, operation)))
-        if answer_settings is not None and self.call.step.origin is not None:
-            use = ResponseUse(self.call.step.origin.source_type, answer_settings)
-            self.answers[len(self.items) - 1] = use
+        if response_settings is not None and self.call.step.origin is not None:
+            use = ResponseUse(self.call.step.origin.source_type, response_settings)
+            self.response_uses[len(self.items) - 1] = use
         if not planned.proposals:
             self.unchanged += 1
         for proposal in planned.proposals:
@@ -167,5 +167,5 @@ class ItemProposals:
             counts=Counts(read=read, matched=len(self.proposals), unchanged=self.unchanged),
             proposals=tuple(self.proposals),
             item_of=tuple(self.item_of),
-            answers=self.answers,
+            response_uses=self.response_uses,
         )

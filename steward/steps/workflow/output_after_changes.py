@@ -1,8 +1,8 @@
 """Computes the output of a workflow's step once its changes and sends are done.
 
-Each item follows its own changes: if they were made, it becomes what the answer says; if one failed, the
+Each item follows its own changes: if they were made, it becomes what the response says; if one failed, the
 step's `on_error` decides; if they were not made (declined, or the object changed meanwhile), it is dropped.
-The computation has no side effects. See docs/design/imports-n8n.md#answers.
+The computation has no side effects. See docs/design/imports-n8n.md#responses.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,34 +18,34 @@ from steward.steps.workflow.items import Item, Items, Outputs
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded, json_size
 from steward.steps.workflow.step_types import ItemFailed, ResponseUse, SentItem, error_item, paired_with_all
 
-_LOST = "It was sent and done, but the answer was lost. No step after this one was run."
+_LOST = "It was sent and done, but the response was lost. No step after this one was run."
 _TOO_LARGE = (
-    "It was sent, but the answer is larger than a step may pass on (1 MiB, 7 MiB for all items)."
+    "It was sent, but the response is larger than a step may pass on (1 MiB, 7 MiB for all items)."
     " Let the address answer with less."
 )
-_TOO_DEEP = "It was sent, but the values in its answer are nested too deeply to be passed on."
+_TOO_DEEP = "It was sent, but the values in its response are nested too deeply to be passed on."
 _WRITTEN = (Outcome.APPLIED, Outcome.UNCHANGED)
 
 
 class ResponseReader(Protocol):
     """The part of a step type that turns answers into items."""
 
-    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
-        """Returns the items that the answer turns a sent item into. Raises ItemFailed."""
+    def items_of_response(self, sent: SentItem, response: WriteResponse) -> Iterable[Item]:
+        """Returns the items that the response turns a sent item into. Raises ItemFailed."""
         ...
 
-    def refusal(self, message: str, answer: WriteResponse | None) -> ItemFailed:
+    def refusal(self, message: str, response: WriteResponse | None) -> ItemFailed:
         """Returns the failure of an item whose change was refused or whose answer is unusable."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """The outcome of one change of a step, with its recorded answer."""
+    """The outcome of one change of a step, with its recorded response."""
 
     outcome: Outcome
     message: str | None = None
-    answer: WriteResponse | None = None
+    response: WriteResponse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class OutputAfterChanges:
 class StepAfterChanges:
     """A step whose changes have ended: its planned outputs and its failure settings.
 
-    `item_of` holds, for each change, the index of the resulting item in output 0, or -1; `answers` the items
-    derived from an answer; `inputs` the items that the step received.
+    `item_of` holds, for each change, the index of the resulting item in output 0, or -1; `response_uses` says
+    how items are derived from a response; `inputs` are the items that the step received.
     """
 
     planned: Outputs
     item_of: Sequence[int]
-    answers: Mapping[int, ResponseUse]
+    response_uses: Mapping[int, ResponseUse]
     on_error: OnError
     inputs: Sequence[Items] = ()
     always_output: bool = False
@@ -113,7 +113,7 @@ def output_after_changes(
     first, *others = step.planned or [[]]
     for number, item in [(-1, Item({})), *enumerate(first)]:
         try:
-            items = _items_after(item, by_item.get(number), step.answers.get(number), types)
+            items = _items_after(item, by_item.get(number), step.response_uses.get(number), types)
         except ItemFailed as failure:
             if step.on_error is OnError.STOP:
                 return OutputAfterChanges(None, failure.message, "step_failed")
@@ -140,12 +140,12 @@ def _outputs(collected: _Collected, others: Sequence[Items], *, was_made: bool) 
 
 
 def _is_lost(number: int, change: ChangeResult, step: StepAfterChanges) -> bool:
-    """Returns whether later steps depend on the answer to the change, which is unknown."""
-    if change.answer is not None:
+    """Returns whether later steps depend on the response to the change, which is unknown."""
+    if change.response is not None:
         return False
     if change.outcome is Outcome.UNKNOWN:
         return True
-    use = step.answers.get(number)
+    use = step.response_uses.get(number)
     return change.outcome is Outcome.APPLIED and use is not None and use.is_needed
 
 
@@ -161,12 +161,12 @@ def _items_after(
     _check_done(changes, None if use is None else types[use.source_type])
     if any(change.outcome not in _WRITTEN for change in changes):
         return []
-    answer = next((change.answer for change in reversed(changes) if change.answer is not None), None)
-    if use is None or answer is None:
+    response = next((change.response for change in reversed(changes) if change.response is not None), None)
+    if use is None or response is None:
         return [item]
-    if answer.is_too_large:
+    if response.is_too_large:
         raise types[use.source_type].refusal(_TOO_LARGE, None)
-    return _answered_items(item, answer, use, types)
+    return _response_items(item, response, use, types)
 
 
 def _check_done(changes: Iterable[ChangeResult], reader: ResponseReader | None) -> None:
@@ -174,36 +174,42 @@ def _check_done(changes: Iterable[ChangeResult], reader: ResponseReader | None) 
     for change in changes:
         if change.outcome is Outcome.FAILED:
             message = change.message or "It was refused."
-            raise ItemFailed(message) if reader is None else reader.refusal(message, change.answer)
-        if change.outcome is Outcome.UNKNOWN and change.answer is not None:
-            message = f"The answer was the status {change.answer.status}: whether it was done is not known."
-            raise ItemFailed(message) if reader is None else reader.refusal(message, change.answer)
+            raise ItemFailed(message) if reader is None else reader.refusal(message, change.response)
+        if change.outcome is Outcome.UNKNOWN and change.response is not None:
+            message = (
+                f"The response was the status {change.response.status}: whether it was done is not known."
+            )
+            raise ItemFailed(message) if reader is None else reader.refusal(message, change.response)
 
 
-def _answered_items(
-    item: Item, answer: WriteResponse, use: ResponseUse, types: Mapping[str, ResponseReader]
+def _response_items(
+    item: Item, response: WriteResponse, use: ResponseUse, types: Mapping[str, ResponseReader]
 ) -> Items:
-    """Returns the items that the answer turns an item into, paired with its source. Raises ItemFailed."""
+    """Returns the items that the response turns an item into, paired with its source. Raises ItemFailed."""
     reader = types[use.source_type]
-    answered = [*reader.answered_item(SentItem(item, use.settings), answer)]
+    to_items = [*reader.items_of_response(SentItem(item, use.settings), response)]
     try:
-        for answered_item in answered:
-            json_size(answered_item.json)
+        for items_of_response in to_items:
+            json_size(items_of_response.json)
     except (MemoryBudgetExceeded, RecursionError):
         raise reader.refusal(_TOO_DEEP, None) from None
     return [
-        answered_item if answered_item.paired is not None else replace(answered_item, paired=item.paired)
-        for answered_item in answered
+        items_of_response
+        if items_of_response.paired is not None
+        else replace(items_of_response, paired=item.paired)
+        for items_of_response in to_items
     ]
 
 
-def encode_answers(answers: Mapping[int, ResponseUse]) -> JsonValue:
-    """Encodes for the journal which items are derived from an answer, and how."""
-    return {str(number): [use.source_type, use.settings, use.is_needed] for number, use in answers.items()}
+def encode_response_uses(response_uses: Mapping[int, ResponseUse]) -> JsonValue:
+    """Encodes for the journal which items are derived from a response, and how."""
+    return {
+        str(number): [use.source_type, use.settings, use.is_needed] for number, use in response_uses.items()
+    }
 
 
-def decode_answers(encoded: JsonValue) -> dict[int, ResponseUse]:
-    """Decodes what `encode_answers` returned."""
+def decode_response_uses(encoded: JsonValue) -> dict[int, ResponseUse]:
+    """Decodes what `encode_response_uses` returned."""
     uses: dict[int, ResponseUse] = {}
     for number, fields in encoded.items() if isinstance(encoded, Mapping) else ():
         source_type, settings, is_needed = fields if isinstance(fields, list) else ("", {}, True)

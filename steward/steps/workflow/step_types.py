@@ -218,9 +218,9 @@ class RunEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class ResponseUse:
-    """How an output item is derived from the answer to a send: the step type and its settings.
+    """How an output item is derived from the response to a send: the step type and its settings.
 
-    If `is_needed`, there is no item without the answer; otherwise the item stays as planned.
+    If `is_needed`, there is no item without the response; otherwise the item stays as planned.
     """
 
     source_type: str
@@ -230,7 +230,7 @@ class ResponseUse:
 
 @dataclass(frozen=True, slots=True)
 class SentItem:
-    """An item whose write is done, as `run` planned it, with the settings stored for its answer."""
+    """An item whose write is done, as `run` planned it, with the settings stored for its response."""
 
     item: Item
     settings: JsonObject
@@ -240,23 +240,23 @@ class SentItem:
 class SubWorkflowResult:
     """The result of a sub-workflow: the items of its last step, and the proposals of all its steps.
 
-    `item_of` holds, for each proposal, the index of the resulting item, or -1. `answers` holds the items
-    derived from an answer, by index.
+    `item_of` holds, for each proposal, the index of the resulting item, or -1. `response_uses`
+    says how items are derived from a response, by index.
     """
 
     items: Items
     proposals: tuple[Proposal, ...] = ()
     item_of: tuple[int, ...] = ()
     counts: Counts = field(default_factory=Counts)
-    answers: Mapping[int, ResponseUse] = field(default_factory=dict)
+    response_uses: Mapping[int, ResponseUse] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class NodeResult:
     """The result of a step: its outputs, the proposals of a change or send, and the end of a wait.
 
-    `item_of` holds, for each proposal, the index of the resulting item in output 0. `answers` holds the items
-    of output 0 that are derived from their proposal's answer, by index.
+    `item_of` holds, for each proposal, the index of the resulting item in output 0.
+    `response_uses` says how items of output 0 are derived from the response to their proposal, by index.
     """
 
     outputs: Outputs
@@ -266,7 +266,7 @@ class NodeResult:
     item_of: tuple[int, ...] = ()
     wait_until: datetime | None = None
     unknown: tuple[str, ...] | None = None
-    answers: Mapping[int, ResponseUse] = field(default_factory=dict)
+    response_uses: Mapping[int, ResponseUse] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,8 +390,8 @@ class StepType(ABC):
         """Returns the place in the connection that it reads or writes."""
         return None
 
-    def lacks_answer(self, node: NodeDefinition) -> bool:
-        """Returns whether n8n outputs an answer of this step that is not available here."""
+    def lacks_response(self, node: NodeDefinition) -> bool:
+        """Returns whether n8n outputs a response of this step that is not available here."""
         return False
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
@@ -409,8 +409,8 @@ class StepType(ABC):
         """Yields the settings that cannot run or that run differently from n8n."""
         return ()
 
-    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
-        """Returns the items that the recorded answer turns a sent item into. Raises ItemFailed.
+    def items_of_response(self, sent: SentItem, response: WriteResponse) -> Iterable[Item]:
+        """Returns the items that the recorded response turns a sent item into. Raises ItemFailed.
 
         It must have no side effects, since it is called again after an interruption. It is called for items
         for which `run` stored settings (`ItemProposals.add_plan`); others stay as planned. An item without
@@ -418,8 +418,8 @@ class StepType(ABC):
         """
         return (sent.item,)
 
-    def refusal(self, message: str, answer: WriteResponse | None) -> ItemFailed:
-        """Returns the failure of an item whose change was refused, from its recorded answer."""
+    def refusal(self, message: str, response: WriteResponse | None) -> ItemFailed:
+        """Returns the failure of an item whose change was refused, from its recorded response."""
         return ItemFailed(message)
 
     def keeps_files(self, call: StepCall) -> bool:

@@ -237,7 +237,7 @@ async def _run_or_replay(
         budget.reserve(done.outputs)  # before encoding, since one value may occur in it a thousand times
         settled = await journal.record(execution, done)
         if isinstance(settled, SettledExecution) and settled.outputs is not done.outputs:
-            budget.reserve(settled.outputs)  # outputs derived from answers
+            budget.reserve(settled.outputs)  # outputs derived from responses
         return settled
     if is_rerun(execution.step):
         done = await journal.within_time_limit(run(execution))  # already in the journal
@@ -335,7 +335,7 @@ def _trigger_items(entry: PlanTrigger, items: Items) -> Items:
 def _sub_workflow_result(last: PastRun, acted: Sequence[ExecutionResult]) -> SubWorkflowResult:
     proposals: list[Proposal] = []
     item_of: list[int] = []
-    answers: Mapping[int, ResponseUse] = {}
+    response_uses: Mapping[int, ResponseUse] = {}
     counts = Counts()
     for done in acted:
         if done.result is None:
@@ -343,7 +343,7 @@ def _sub_workflow_result(last: PastRun, acted: Sequence[ExecutionResult]) -> Sub
         proposals += done.result.proposals
         is_last = done.outputs is last.outputs
         item_of += done.result.item_of if is_last else [-1] * len(done.result.proposals)
-        answers = done.result.answers if is_last else answers
+        response_uses = done.result.response_uses if is_last else response_uses
         counts = counts.plus(done.result.counts)
     items = [replace(item, paired=None) for output in last.outputs or [] for item in output]
-    return SubWorkflowResult(items, tuple(proposals), tuple(item_of), counts, answers)
+    return SubWorkflowResult(items, tuple(proposals), tuple(item_of), counts, response_uses)

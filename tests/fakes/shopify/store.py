@@ -170,7 +170,7 @@ class ShopifyFake(Goods):
         self.documents.append(name)
         answer, done = self._answered(request, document, payload.get("variables") or {}, version)
         self.ledger.complete(
-            entry, done, answered=None if fault and fault.kind == "drop_after" else answer.status_code
+            entry, done, status=None if fault and fault.kind == "drop_after" else answer.status_code
         )
         if fault is not None and fault.kind == "drop_after":
             raise ConnectionDropped("the fake store closed the connection without answering")
@@ -206,10 +206,10 @@ class ShopifyFake(Goods):
 
     def _failed(self, entry: LedgerEntry, fault: InjectedFault, version: str) -> Response:
         if fault.kind == "drop_before":
-            self.ledger.complete(entry, None, answered=None)
+            self.ledger.complete(entry, None, status=None)
             raise ConnectionDropped("the fake store closed the connection without answering")
         status = 429 if fault.kind == "throttle" else fault.status or 500
-        entry.answered = status
+        entry.status = status
         headers = {"retry-after": str(fault.retry_after)} if fault.kind == "throttle" else {}
         return JSONResponse(fault.body or {"errors": "Refused on request of a fault."}, status, headers)
 

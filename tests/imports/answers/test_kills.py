@@ -67,7 +67,7 @@ async def visited(shop: Shop, orders: OrdersAddress, monkeypatch: Any, send_mode
     run = await play(shop, "answers", dry := Killer())
     assert await judged(shop, orders, run, []) == []
     assert run.status is RunStatus.SUCCEEDED, run
-    assert len(orders.stored_answers) == 6
+    assert len(orders.stored_responses) == 6
     return dry.visited
 
 

@@ -259,7 +259,7 @@ async def test_a_test_run_reads_the_newest_order_and_sends_nothing(flow_shop: Fl
 async def test_a_later_step_reads_the_response_to_a_request(flow_shop: FlowShop) -> None:
     """Reads status and body of the response, also of a server error that the step ignores.
 
-    See docs/design/imports-n8n.md#answers and docs/design/imports-shopify-flow.md#execution.
+    See docs/design/imports-n8n.md#responses and docs/design/imports-shopify-flow.md#execution.
     """
     read = "{{ sendHttpRequest.statusCode }} {{ sendHttpRequest.body.number }}"
     value = flow(

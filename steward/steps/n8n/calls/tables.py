@@ -8,7 +8,7 @@ from typing import TypeAlias, TypedDict, Unpack, cast
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.option_tables import OptionTable, Shape
 from steward.steps.n8n.service_fields import CallFields, FieldSource, ServiceFields
-from steward.steps.n8n.service_nodes import Answered, ServiceOperation
+from steward.steps.n8n.service_nodes import ServiceOperation, ToItems
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
 
@@ -96,7 +96,7 @@ class _CallSettings(TypedDict, total=False):
     text: FieldSource
     is_form: bool
     query: Callable[[ServiceFields], Mapping[str, str]] | None
-    answered: Answered | None
+    to_items: ToItems | None
     is_query: bool
     returns_all: bool
     choose_path: Callable[[ServiceFields], str] | None
@@ -165,35 +165,35 @@ def parameters_of(operations: Mapping[str, ServiceOperation], more: str = "") ->
     return frozenset(name.partition(".")[0] for name in names)
 
 
-def success(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+def success(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
     """Returns the item that n8n outputs for an operation whose response is empty."""
     return [{"success": True}]
 
 
-def elements(*path: str) -> Answered:
+def elements(*path: str) -> ToItems:
     """Returns a reader of the list at `path` in a response; any other value there counts as one object."""
 
-    def answered(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-        value = js.get_path(answer, ".".join(path)) if path else answer
+    def to_items(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+        value = js.get_path(response, ".".join(path)) if path else response
         rows = value if isinstance(value, list) else [value]
         return [row for row in rows if isinstance(row, Mapping)]
 
-    return answered
+    return to_items
 
 
-def graphql_data(answer: AnyJson, path: str) -> Sequence[Mapping[str, AnyJson]]:
+def graphql_data(response: AnyJson, path: str) -> Sequence[Mapping[str, AnyJson]]:
     """Returns the objects at a path in a GraphQL response's data. Raises ItemFailed if it was refused."""
-    errors = js.get_path(answer, "errors")
-    first = errors[0] if isinstance(errors, list) and errors else answer
-    words = js.get_path(first, "message") if first is not answer else js.get_path(answer, "error_message")
+    errors = js.get_path(response, "errors")
+    first = errors[0] if isinstance(errors, list) and errors else response
+    words = js.get_path(first, "message") if first is not response else js.get_path(response, "error_message")
     if not js.is_missing(words):
         raise ItemFailed(f"The service refused this: {js.text(words)[:300]}")
-    value = js.get_path(answer, f"data.{path}")
+    value = js.get_path(response, f"data.{path}")
     rows = value if isinstance(value, list) else [value]
     return [row for row in rows if isinstance(row, Mapping)]
 
 
-def one_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> None:
+def one_page(response: AnyJson, query: Mapping[str, AnyJson]) -> None:
     """Ends a list after its first page."""
     return
 
@@ -201,8 +201,8 @@ def one_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> None:
 def numbered_pages(items: str, size: int, name: str = "page", first: int = 1) -> _NextPage:
     """Returns a pager that counts pages and stops at the first page that is not full."""
 
-    def next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
-        page = js.get_path(answer, items) if items else answer
+    def next_page(response: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
+        page = js.get_path(response, items) if items else response
         if not isinstance(page, list) or len(page) < size:
             return None
         return {**query, name: str(int(str(query.get(name) or first)) + 1)}
@@ -213,8 +213,8 @@ def numbered_pages(items: str, size: int, name: str = "page", first: int = 1) ->
 def offset_pages(items: str, size: int, name: str = "offset") -> _NextPage:
     """Returns a pager that counts the objects read and stops at the first page that is not full."""
 
-    def next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
-        page = js.get_path(answer, items) if items else answer
+    def next_page(response: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
+        page = js.get_path(response, items) if items else response
         if not isinstance(page, list) or len(page) < size:
             return None
         return {**query, name: str(int(str(query.get(name) or 0)) + size)}
@@ -225,8 +225,8 @@ def offset_pages(items: str, size: int, name: str = "offset") -> _NextPage:
 def token_pages(token: str, name: str) -> _NextPage:
     """Returns a pager that follows the token at `token` in each response until there is none."""
 
-    def next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
-        value = js.get_path(answer, token)
+    def next_page(response: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
+        value = js.get_path(response, token)
         return {**query, name: js.text(value)} if js.truthy(value) else None
 
     return next_page

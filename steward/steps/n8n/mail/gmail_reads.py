@@ -14,7 +14,7 @@ from steward.connectors.base.queries import PATH, PathQuery
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n import item_files
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
-from steward.steps.n8n.service_nodes import MAX_PAGES, parsed_answer
+from steward.steps.n8n.service_nodes import MAX_PAGES, parsed_response
 from steward.steps.workflow.external_calls import account_of, read_all, read_items
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.javascript import dates as js_dates
@@ -78,12 +78,12 @@ class GmailReads:
         query = {**_search(fields, zone), "maxResults": str(min(max_rows or 500, 500))}
         pairs = [*query.items(), *(("labelIds", label) for label in _label_ids(fields))]
         for _ in range(MAX_PAGES):
-            answer = await self._read(f"{_ME}/{name}", pairs)
-            rows = answer.get(name)
+            response = await self._read(f"{_ME}/{name}", pairs)
+            rows = response.get(name)
             for row in rows if isinstance(rows, list) else ():
                 if isinstance(row, Mapping):
                     yield dict(row)
-            following = answer.get("nextPageToken")
+            following = response.get("nextPageToken")
             if not following:
                 return
             pairs = [*[pair for pair in pairs if pair[0] != "pageToken"], ("pageToken", str(following))]
@@ -101,23 +101,23 @@ class GmailReads:
         format_ = _format(fields)
         if format_ != "resolved":
             return Item(dict(await self._read(path, [("format", format_)])))
-        answer = await self._read(path, [("format", "raw")])
-        message = answer.get("message") if self.resource == "draft" else answer
+        response = await self._read(path, [("format", "raw")])
+        message = response.get("message") if self.resource == "draft" else response
         item = await self._resolved(fields, message if isinstance(message, Mapping) else {})
         if self.resource != "draft":
             return item
-        return replace(item, json={**item.json, "messageId": item.json.get("id"), "id": answer.get("id")})
+        return replace(item, json={**item.json, "messageId": item.json.get("id"), "id": response.get("id")})
 
     async def _thread(self, fields: ServiceFields, thread_id: str) -> list[Item]:
         path = f"{_ME}/threads/{path_segment(thread_id, 'thread')}"
         is_short = fields.version >= 2 and fields.flag("simple", True)
         format_ = "metadata" if is_short else fields.text("options.format", "full")
-        answer = await self._read(path, [("format", format_)])
-        rows = [dict(row) for row in answer.get("messages") or () if isinstance(row, Mapping)]
+        response = await self._read(path, [("format", format_)])
+        rows = [dict(row) for row in response.get("messages") or () if isinstance(row, Mapping)]
         messages = [await self._short(row) for row in rows] if is_short else rows
         if fields.flag("options.returnOnlyMessages"):
             return [Item(message) for message in messages]
-        return [Item({**answer, "messages": messages})]
+        return [Item({**response, "messages": messages})]
 
     async def _short(self, message: JsonObject) -> dict[str, AnyJson]:
         """Returns a simplified message: label names instead of ids, headers as fields."""
@@ -137,7 +137,7 @@ class GmailReads:
         try:
             raw = base64.urlsafe_b64decode(str(message.get("raw", "")) + "==")
         except (binascii.Error, ValueError):
-            raise ItemFailed("The answer of Gmail cannot be used: it has no message.") from None
+            raise ItemFailed("The response of Gmail cannot be used: it has no message.") from None
         read = await item_files.read_format(self.call, "mail", raw, {})
         message_fields = {name: message[name] for name in _FROM_MESSAGE if name in message}
         collection = "additionalFields" if fields.version < 2 else "options"
@@ -166,8 +166,8 @@ class GmailReads:
     async def _read(self, path: str, pairs: Sequence[tuple[str, str]]) -> dict[str, AnyJson]:
         query = PathQuery(path, tuple(pairs))
         [response] = await read_all(account_of(self.call).reader.read(PATH, query))
-        answer = parsed_answer(response.body.decode("utf-8", "replace"))
-        return dict(answer) if isinstance(answer, Mapping) else {}
+        decoded = parsed_response(response.body.decode("utf-8", "replace"))
+        return dict(decoded) if isinstance(decoded, Mapping) else {}
 
 
 def _format(fields: ServiceFields) -> str:

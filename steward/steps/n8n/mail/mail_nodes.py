@@ -53,9 +53,9 @@ class MailNode(StepType):
         """Returns the kind of connection."""
         return self.connector
 
-    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
+    def items_of_response(self, sent: SentItem, response: WriteResponse) -> Iterable[Item]:
         """Returns the server's report on the message."""
-        return (Item(_answered_object(answer)),)
+        return (Item(_response_object(response)),)
 
     @abstractmethod
     def command(self, fields: ServiceFields) -> SendMail:
@@ -91,17 +91,17 @@ def propose_mail(
     command: SendMail,
     settings: JsonObject | None = None,
 ) -> None:
-    """Proposes the message of one item; the step's output comes from the server's answer."""
+    """Proposes the message of one item; the step's output comes from the server's response."""
     operation = account.changes[SEND_MAIL.name]
     planned = operation.plan([command], integration_id=account.connection.integration_id)
     item = Item({}, paired_with(index))
     item_proposals.add_plan(index, planned, item, operation, settings or {})
 
 
-def _answered_object(answer: WriteResponse) -> JsonObject:
-    """Returns the answer if it is an object, else an empty object."""
+def _response_object(response: WriteResponse) -> JsonObject:
+    """Returns the response if it is an object, else an empty object."""
     try:
-        value = answer.json()
+        value = response.json()
     except (ValueError, RecursionError):
         return {}
     return dict(value) if isinstance(value, Mapping) else {}

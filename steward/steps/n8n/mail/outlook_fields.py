@@ -197,9 +197,9 @@ def _top(fields: ServiceFields) -> str:
     return str(min(max(int(text), 1), 500))
 
 
-def next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
+def next_page(response: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
     """Returns the query of the next page from Graph's link to it."""
-    link = answer.get("@odata.nextLink") if isinstance(answer, Mapping) else None
+    link = response.get("@odata.nextLink") if isinstance(response, Mapping) else None
     return dict(parse_qsl(urlsplit(link).query, keep_blank_values=True)) if isinstance(link, str) else None
 
 

@@ -10,7 +10,7 @@ from steward.outbound.errors import CallError
 from steward.steps.n8n import item_files
 from steward.steps.n8n.mail.outlook_fields import ATTACHMENT, MESSAGES
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
-from steward.steps.n8n.service_nodes import parsed_answer
+from steward.steps.n8n.service_nodes import parsed_response
 from steward.steps.workflow.each_item import convert_each_item
 from steward.steps.workflow.external_calls import account_of, as_item_failure
 from steward.steps.workflow.items import BinaryReference, Item, Items
@@ -29,8 +29,8 @@ async def _read(call: StepCall, path: str, query: Mapping[str, str]) -> bytes:
 
 async def read_json(call: StepCall, path: str, query: Mapping[str, str]) -> JsonObject:
     """Returns the JSON object at a path, or an empty object. Raises ItemFailed, CallError."""
-    answer = parsed_answer((await _read(call, path, query)).decode("utf-8", "replace"))
-    return answer if isinstance(answer, Mapping) else {}
+    response = parsed_response((await _read(call, path, query)).decode("utf-8", "replace"))
+    return response if isinstance(response, Mapping) else {}
 
 
 async def downloaded(

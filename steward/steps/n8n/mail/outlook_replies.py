@@ -17,7 +17,7 @@ from steward.steps.n8n.mail.outlook_fields import (
 )
 from steward.steps.n8n.mail.outlook_files import read_json
 from steward.steps.n8n.service_fields import ServiceFields
-from steward.steps.n8n.service_nodes import ServicePort, parsed_answer
+from steward.steps.n8n.service_nodes import ServicePort, parsed_response
 from steward.steps.workflow.step_types import StepCall
 
 
@@ -83,7 +83,7 @@ async def reply_mail(call: StepCall, fields: ServiceFields, account: AccountAcce
 async def sent_draft(port: ServicePort, path: str) -> SendCall:
     """Reads a draft and returns the call that sends it, described by its content. Raises ItemFailed."""
     response = await port.read(path, {"$select": "subject,bodyPreview,toRecipients"})
-    draft = parsed_answer(response.body.decode("utf-8", "replace"))
+    draft = parsed_response(response.body.decode("utf-8", "replace"))
     whom = ", ".join(mailbox.address for mailbox in mailboxes_in(draft.get("toRecipients")))
     text = f"{draft.get('subject') or ''}\n{draft.get('bodyPreview') or ''}"
     return SendCall("POST", f"{path}/send", recipient=whom, text=text)

@@ -22,14 +22,14 @@ _FILTERS = OptionTable("additionalFields", "email listid search status tagid")
 _OPERATIONS = {
     "contact.create": send(
         "POST", "", CallForm("email", (_NEW,), within="contact"), needed="email", recipient="email",
-        answered=elements("contact"),
+        to_items=elements("contact"),
         choose_path=lambda fields: (
             "/contact/sync" if fields.flag("updateIfExists", True) else "/contacts"
         ),
     ),
     "contact.update": send(
         "PUT", "/contacts/{contactId}", CallForm(tables=(_CHANGES,), within="contact"),
-        answered=elements("contact"),
+        to_items=elements("contact"),
     ),
     "contact.get": get("/contacts/{contactId}"),
     "contact.getAll": get_all(
@@ -38,12 +38,12 @@ _OPERATIONS = {
     ),
     "contactTag.add": send(
         "POST", "/contactTags", CallForm("contactId:contact tagId:tag", within="contactTag"),
-        needed="contactId tagId", recipient="contactId", answered=elements("contactTag"),
+        needed="contactId tagId", recipient="contactId", to_items=elements("contactTag"),
     ),
     "contactList.add": send(
         "POST", "/contactLists",
         CallForm("listId:list contactId:contact", fixed={"status": 1}, within="contactList"),
-        needed="listId contactId", recipient="contactId", answered=elements("contactList"),
+        needed="listId contactId", recipient="contactId", to_items=elements("contactList"),
     ),
 }  # fmt: skip
 _DEFAULTS = {"contact": "create", "contactTag": "add", "contactList": "add"}

@@ -8,7 +8,7 @@ from steward.connectors.base.service_calls import SendCall
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.outbound.errors import CallError
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
-from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_response
 from steward.steps.workflow.external_calls import as_item_failure
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
@@ -139,8 +139,8 @@ def _query(fields: ServiceFields) -> dict[str, JsonValue]:
     return {name: value for name, value in query.items() if value not in (None, "")}
 
 
-def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    offset = answer.get("offset") if isinstance(answer, Mapping) else None
+def _next_page(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    offset = response.get("offset") if isinstance(response, Mapping) else None
     return {**query, "offset": str(offset)} if offset else None
 
 
@@ -151,27 +151,27 @@ def _flat(record: JsonValue) -> dict[str, JsonValue]:
     return {**plain, **(inner if isinstance(inner, Mapping) else {})}
 
 
-def _objects(answer: JsonValue, name: str) -> list[JsonObject]:
+def _objects(response: JsonValue, name: str) -> list[JsonObject]:
     """Returns the objects in a list of the response."""
-    members = answer.get(name) if isinstance(answer, Mapping) else None
+    members = response.get(name) if isinstance(response, Mapping) else None
     return [
         member for member in (members if isinstance(members, list) else ()) if isinstance(member, Mapping)
     ]
 
 
-def _listed(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
-    return [_flat(record) if fields.version >= 2 else record for record in _objects(answer, "records")]
+def _listed(response: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+    return [_flat(record) if fields.version >= 2 else record for record in _objects(response, "records")]
 
 
-def _bases(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+def _bases(response: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     """Returns the bases, with the rights that the step asks for if it names any."""
     levels = fields.value("options.permissionLevel")
     names = levels if isinstance(levels, list) else []
-    return [base for base in _objects(answer, "bases") if not names or base.get("permissionLevel") in names]
+    return [base for base in _objects(response, "bases") if not names or base.get("permissionLevel") in names]
 
 
-def _record_or_raw(answer: AnyJson, fields: ServiceFields) -> Sequence[JsonObject]:
-    record = answer if isinstance(answer, Mapping) else {}
+def _record_or_raw(response: AnyJson, fields: ServiceFields) -> Sequence[JsonObject]:
+    record = response if isinstance(response, Mapping) else {}
     return [_flat(record) if fields.version >= 2 else record]
 
 
@@ -206,8 +206,8 @@ async def _found_ids(port: ServicePort, path: str, formula: str) -> list[str]:
         response = await port.read(path, query)
     except CallError as error:
         raise as_item_failure(error) from error
-    answer = parsed_answer(response.body.decode("utf-8", "replace"))
-    return [str(record.get("id")) for record in _objects(answer, "records")]
+    decoded = parsed_response(response.body.decode("utf-8", "replace"))
+    return [str(record.get("id")) for record in _objects(decoded, "records")]
 
 
 def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
@@ -231,11 +231,11 @@ def _schema(fields: ServiceFields) -> str:
 _WHERE = {"table": "which table it means"}
 _WHICH = _WHERE | {"id": "which record it means"}
 _LIST = ServiceOperation(
-    "GET", "", _query, needed=_WHERE, choose_path=_path, answered=_listed, next_page=_next_page,
+    "GET", "", _query, needed=_WHERE, choose_path=_path, to_items=_listed, next_page=_next_page,
     check=_file_problems, returns_all=True,
 )  # fmt: skip
 _GET = ServiceOperation(
-    "GET", "", needed=_WHICH, choose_path=_record_path, answered=_record_or_raw, check=_file_problems
+    "GET", "", needed=_WHICH, choose_path=_record_path, to_items=_record_or_raw, check=_file_problems
 )
 _UPDATE = ServiceOperation(
     "PATCH", "", _update, "records", recipient=_table, needed=_WHERE, choose_path=_path
@@ -258,7 +258,7 @@ _OPERATIONS = {
     ),
     "record.delete": _DELETE,
     "record.deleteRecord": _DELETE,
-    "base.getMany": ServiceOperation("GET", "/v0/meta/bases", answered=_bases, next_page=_next_page),
+    "base.getMany": ServiceOperation("GET", "/v0/meta/bases", to_items=_bases, next_page=_next_page),
     "base.getSchema": ServiceOperation("GET", "", items="tables", choose_path=_schema),
 }
 _DEFAULTS = {"record": "read", "base": "getMany"}

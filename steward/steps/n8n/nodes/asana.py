@@ -36,31 +36,31 @@ def _data(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, Any
 _OPERATIONS = {
     "task.create": send(
         "POST", "/tasks", CallForm("name workspace", (_OTHERS,), within="data"), needed="name",
-        recipient="workspace", text="name", answered=_data,
+        recipient="workspace", text="name", to_items=_data,
     ),
     "task.update": send(
         "PUT", "/tasks/{id}", CallForm(tables=(_OTHERS,), within="data"), text="otherProperties.name",
-        answered=_data,
+        to_items=_data,
     ),
     "task.get": get("/tasks/{id}", items="data"),
     "task.getAll": get_all(
         "/tasks", "data", _PAGES, CallForm(tables=(_FILTERS,), fixed=_SIZE), limit=100
     ),
-    "task.delete": send("DELETE", "/tasks/{id}", answered=success),
+    "task.delete": send("DELETE", "/tasks/{id}", to_items=success),
     "task.move": send(
         "POST", "/sections/{section}/addTask", CallForm("id:task", within="data"), needed="id",
-        recipient="section", answered=success,
+        recipient="section", to_items=success,
     ),
     "subtask.create": send(
         "POST", "/tasks/{taskId}/subtasks", CallForm("name", (_OTHERS,), within="data"), needed="name",
-        text="name", answered=_data,
+        text="name", to_items=_data,
     ),
     "taskProject.add": send(
         "POST", "/tasks/{id}/addProject", CallForm("project", within="data"), needed="project",
-        answered=success,
+        to_items=success,
     ),
     "taskTag.add": send(
-        "POST", "/tasks/{id}/addTag", CallForm("tag", within="data"), needed="tag", answered=success
+        "POST", "/tasks/{id}/addTag", CallForm("tag", within="data"), needed="tag", to_items=success
     ),
     "project.get": get("/projects/{id}", items="data"),
     "project.getAll": get_all(

@@ -17,7 +17,7 @@ from steward.steps.n8n.calls.tables import (
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
-from steward.steps.n8n.service_nodes import ServicePort, parsed_answer
+from steward.steps.n8n.service_nodes import ServicePort, parsed_response
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
 
@@ -49,7 +49,7 @@ _OPERATIONS = {
     "row.update": send(
         "PATCH", f"{_TABLE}{{rowId}}/", _WRITTEN, query=_with_names, makes=lambda fields: {}
     ),
-    "row.delete": send("DELETE", f"{_TABLE}{{rowId}}/", answered=success),
+    "row.delete": send("DELETE", f"{_TABLE}{{rowId}}/", to_items=success),
 }  # fmt: skip
 _DEFAULTS = {"row": "getAll"}
 
@@ -86,7 +86,7 @@ async def _row(port: ServicePort, fields: ServiceFields) -> JsonObject:
         return {name: js.to_json(value) for name, value in fields.item.items() if name not in ignored}
     table = path_segment(fields.text("tableId"), "table")
     response = await port.read(f"/fields/table/{table}/", {})
-    columns = parsed_answer(response.body.decode("utf-8", "replace"))
+    columns = parsed_response(response.body.decode("utf-8", "replace"))
     names = {
         js.text(column.get("id")): js.text(column.get("name"))
         for column in (columns if isinstance(columns, list) else [])

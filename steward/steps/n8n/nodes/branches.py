@@ -25,7 +25,7 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-Answers = Mapping[tuple[str, str], bool]
+_MatchResults = Mapping[tuple[str, str], bool]
 
 _MAX_OUTPUTS = 100
 
@@ -100,7 +100,7 @@ def _rows(rows: JsonValue) -> list[JsonObject]:
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
-async def _slow_matches(call: StepCall, paths: Iterable[str]) -> Answers:
+async def _slow_matches(call: StepCall, paths: Iterable[str]) -> _MatchResults:
     """Evaluates the patterns that google-re2 does not support, once for all items."""
     pairs: list[tuple[str, str]] = []
     for index in range(len(call.items)):
@@ -129,7 +129,7 @@ def _zone(call: StepCall) -> tzinfo:
     return js_dates.zone_of(call.environment.zone) or UTC
 
 
-def judged(params: Params, path: str, call: StepCall, answers: Answers) -> bool:
+def judged(params: Params, path: str, call: StepCall, match_results: _MatchResults) -> bool:
     """Returns whether a condition set of version 2 or later holds for one item. Raises ItemFailed."""
     condition_set = params.get(path, {})
     if not isinstance(condition_set, Mapping):
@@ -139,12 +139,12 @@ def judged(params: Params, path: str, call: StepCall, answers: Answers) -> bool:
         options["caseSensitive"] = False
     if params.flag("options.looseTypeValidation") or params.flag("looseTypeValidation"):
         options["typeValidation"] = "loose"
-    return conditions.holds(condition_set, conditions.rules_of(options, _zone(call), answers))
+    return conditions.holds(condition_set, conditions.rules_of(options, _zone(call), match_results))
 
 
-def _older(params: Params, call: StepCall, answers: Answers, *, one_is_enough: bool) -> bool:
+def _older(params: Params, call: StepCall, match_results: _MatchResults, *, one_is_enough: bool) -> bool:
     holding = (
-        older_conditions.row_holds(kind, row, _zone(call), answers)
+        older_conditions.row_holds(kind, row, _zone(call), match_results)
         for kind in older_conditions.KINDS
         for row in params.rows(f"conditions.{kind}")
     )
@@ -174,23 +174,23 @@ class IfNode(_ConditionNode):
 
     async def run(self, call: StepCall) -> NodeResult:
         """Passes each item to one of the two outputs."""
-        answers = await _slow_matches(call, ("conditions",))
+        match_results = await _slow_matches(call, ("conditions",))
         yes: Items = []
         no: Items = []
         for index, item in enumerate(call.items):
             passed = Item(item.json, paired_with(index))
-            (yes if _holds(call, index, answers, ("combineOperation", "any")) else no).append(passed)
+            (yes if _holds(call, index, match_results, ("combineOperation", "any")) else no).append(passed)
         return NodeResult([yes, no])
 
 
-def _holds(call: StepCall, index: int, answers: Answers, any_choice: tuple[str, str]) -> bool:
+def _holds(call: StepCall, index: int, match_results: _MatchResults, any_choice: tuple[str, str]) -> bool:
     """Returns whether an item matches; in version 1 one condition is enough by `any_choice`."""
     params = call.params(index)
     name, value = any_choice
     try:
         if call.version < 2:
-            return _older(params, call, answers, one_is_enough=params.text(name) == value)
-        return judged(params, "conditions", call, answers)
+            return _older(params, call, match_results, one_is_enough=params.text(name) == value)
+        return judged(params, "conditions", call, match_results)
     except ItemFailed as failure:
         if call.on_error is OnError.STOP:
             raise ItemFailed(f"{failure.message} (item {index + 1})") from None
@@ -223,12 +223,12 @@ class FilterNode(_ConditionNode):
 
     async def run(self, call: StepCall) -> NodeResult:
         """Passes each item to one of the two outputs."""
-        answers = await _slow_matches(call, ("conditions",))
+        match_results = await _slow_matches(call, ("conditions",))
         matching: Items = []
         discarded: Items = []
         for index, item in enumerate(call.items):
             passed = Item(item.json, paired_with(index))
-            is_match = _holds(call, index, answers, ("combineConditions", "OR"))
+            is_match = _holds(call, index, match_results, ("combineConditions", "OR"))
             (matching if is_match else discarded).append(passed)
         if call.on_error is OnError.ERROR_OUTPUT:
             message = f"{len(discarded)} items were in no output, as n8n does with an error output here."
@@ -319,13 +319,13 @@ class SwitchNode(_ConditionNode):
 
     async def run(self, call: StepCall) -> NodeResult:
         """Passes each item to the first matching output, to all of them, or to none."""
-        answers = await _slow_matches(call, _rule_paths(call))
+        match_results = await _slow_matches(call, _rule_paths(call))
         count = _own_ports(call.step)
         outputs: list[Items] = [[] for _ in range(count)]
         failed: Items = []
         for index, item in enumerate(call.items):
             try:
-                for output in self._outputs(call, index, answers, count):
+                for output in self._outputs(call, index, match_results, count):
                     outputs[output].append(Item(item.json, paired_with(index)))
             except ItemFailed as failure:
                 if call.on_error is OnError.STOP:
@@ -334,16 +334,16 @@ class SwitchNode(_ConditionNode):
                 into.append(Item({"error": failure.message}, None, failure.message))
         return NodeResult([*outputs, failed] if call.on_error is OnError.ERROR_OUTPUT else outputs)
 
-    def _outputs(self, call: StepCall, index: int, answers: Answers, count: int) -> list[int]:
+    def _outputs(self, call: StepCall, index: int, match_results: _MatchResults, count: int) -> list[int]:
         params = call.params(index)
         if params.get("mode", "rules") == "expression":
             return [_numbered(params.get("output", js.UNDEFINED), count)]
         if call.version < 3:
-            return _older_outputs(params, call, answers, count)
+            return _older_outputs(params, call, match_results, count)
         outputs = [
             number
             for number, row in enumerate(params.rows("rules.values"))
-            if judged(_with_options(row, params), "conditions", call, answers)
+            if judged(_with_options(row, params), "conditions", call, match_results)
         ]
         if outputs:
             return outputs if params.flag("options.allMatchingOutputs") else outputs[:1]
@@ -383,11 +383,11 @@ def _fallback(value: JsonValue, count: int) -> list[int]:
     return [int(number)] if not math.isnan(number) and 0 <= number < count else []
 
 
-def _older_outputs(params: Params, call: StepCall, answers: Answers, count: int) -> list[int]:
+def _older_outputs(params: Params, call: StepCall, match_results: _MatchResults, count: int) -> list[int]:
     kind = params.text("dataType", "number")
     first = params.get("value1", js.UNDEFINED)
     for number, row in enumerate(params.rows("rules.rules")):
-        if older_conditions.row_holds(kind, row, _zone(call), answers, first=first):
+        if older_conditions.row_holds(kind, row, _zone(call), match_results, first=first):
             return [_numbered(row.get("output", 0), count) if call.version < 2 else number]
     fallback = params.get("fallbackOutput", -1)
     return [_numbered(fallback, count)] if js.is_number(fallback) and fallback >= 0 else []

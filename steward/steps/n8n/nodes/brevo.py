@@ -68,17 +68,17 @@ _OPERATIONS = {
             "email", shapes={"upsertAttributes": _attributes("upsertAttributesValues")},
             fixed={"updateEnabled": True},
         ),
-        needed="email", recipient="email", answered=_upserted,
+        needed="email", recipient="email", to_items=_upserted,
     ),
     "contact.update": send(
         "PUT", "/contacts/{identifier}",
-        CallForm(shapes={"updateAttributes": _attributes("updateAttributesValues")}), answered=success,
+        CallForm(shapes={"updateAttributes": _attributes("updateAttributesValues")}), to_items=success,
     ),
     "contact.get": get("/contacts/{identifier}"),
     "contact.getAll": get_all(
         "/contacts", "contacts", offset_pages("contacts", 100), CallForm(fixed={"limit": 100})
     ),
-    "contact.delete": send("DELETE", "/contacts/{identifier}", answered=success),
+    "contact.delete": send("DELETE", "/contacts/{identifier}", to_items=success),
 }  # fmt: skip
 _DEFAULTS = {"email": "send", "contact": "create"}
 

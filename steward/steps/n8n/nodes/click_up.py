@@ -47,9 +47,9 @@ _OPERATIONS = {
         "/list/{list}/task", "tasks", numbered_pages("tasks", 100, first=0), CallForm(tables=(_FILTERS,)),
         limit=50,
     ),
-    "task.delete": send("DELETE", "/task/{id}", answered=success),
-    "taskTag.add": send("POST", "/task/{taskId}/tag/{tagName}", recipient="taskId", answered=success),
-    "taskTag.remove": send("DELETE", "/task/{taskId}/tag/{tagName}", recipient="taskId", answered=success),
+    "task.delete": send("DELETE", "/task/{id}", to_items=success),
+    "taskTag.add": send("POST", "/task/{taskId}/tag/{tagName}", recipient="taskId", to_items=success),
+    "taskTag.remove": send("DELETE", "/task/{taskId}/tag/{tagName}", recipient="taskId", to_items=success),
     "comment.create": send(
         "POST", "", CallForm("commentText:comment_text", (_COMMENT,)), needed="id commentText",
         recipient="id", text="commentText", choose_path=_comment_path,

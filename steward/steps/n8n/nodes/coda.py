@@ -50,11 +50,11 @@ def _new_row(fields: ServiceFields) -> dict[str, AnyJson]:
 _PAGES = token_pages("nextPageToken", "pageToken")
 _OPERATIONS = {
     "table.getAllRows": get_all(
-        f"{_TABLE}/rows", "items", _PAGES, CallForm(tables=(_LIST,)), limit=50, makes=_query, answered=_rows
+        f"{_TABLE}/rows", "items", _PAGES, CallForm(tables=(_LIST,)), limit=50, makes=_query, to_items=_rows
     ),
     "table.getRow": get(
         f"{_TABLE}/rows/{{rowId}}", CallForm(tables=(_ROW,)), makes=_one_query,
-        answered=lambda response, fields: [_row(response, fields)],
+        to_items=lambda response, fields: [_row(response, fields)],
     ),
     "table.createRow": send(
         "POST", f"{_TABLE}/rows", CallForm(tables=(_NEW,)), makes=_new_row,
@@ -62,7 +62,7 @@ _OPERATIONS = {
             {"disableParsing": "true"} if fields.flag("options.disableParsing") else {}
         ),
     ),
-    "table.deleteRow": send("DELETE", f"{_TABLE}/rows/{{rowId}}", answered=success),
+    "table.deleteRow": send("DELETE", f"{_TABLE}/rows/{{rowId}}", to_items=success),
 }  # fmt: skip
 _DEFAULTS = {"table": "createRow"}
 

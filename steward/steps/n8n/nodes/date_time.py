@@ -114,18 +114,18 @@ def _read_date(value: JsonValue, zone: tzinfo, *, keep_offset: bool = False) -> 
     return date if keep_offset else date.astimezone(zone)
 
 
-_Answer = tuple[str, AnyJson]
+_Result = tuple[str, AnyJson]
 
 
-def _now(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+def _now(params: Params, zone: tzinfo, now: datetime) -> _Result:
     local_now = now.astimezone(js_dates.zone_of(params.text("options.timezone")) or zone)
     if not params.flag("includeTime", default=True):
         local_now = local_now.replace(hour=0, minute=0, second=0, microsecond=0)
     return "currentDate", js_dates.iso(local_now)
 
 
-def _moved(sign: int) -> Callable[[Params, tzinfo, datetime], _Answer]:
-    def run(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+def _moved(sign: int) -> Callable[[Params, tzinfo, datetime], _Result]:
+    def run(params: Params, zone: tzinfo, now: datetime) -> _Result:
         start = _read_date(params.get("magnitude", ""), zone)
         amount = js.number(params.get("duration", 0))
         if amount != amount:
@@ -136,7 +136,7 @@ def _moved(sign: int) -> Callable[[Params, tzinfo, datetime], _Answer]:
     return run
 
 
-def _formatted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+def _formatted(params: Params, zone: tzinfo, now: datetime) -> _Result:
     date = _read_date(params.get("date", ""), zone, keep_offset=not params.flag("options.timezone"))
     pattern = params.text("format", "MM/dd/yyyy")
     if pattern == "custom":
@@ -151,7 +151,7 @@ def _written(write: Callable[[datetime, str], str], date: datetime, pattern: str
         raise ItemFailed(f"The date pattern “{unknown.token}” is not known here.") from None
 
 
-def _rounded(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+def _rounded(params: Params, zone: tzinfo, now: datetime) -> _Result:
     date = _read_date(params.get("date", ""), zone)
     if params.text("mode", "roundDown") == "roundUp":
         unit = params.text("to", "month")
@@ -159,7 +159,7 @@ def _rounded(params: Params, zone: tzinfo, now: datetime) -> _Answer:
     return "roundedDate", js_dates.iso(floor(date, params.text("toNearest", "month")))
 
 
-def _extracted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+def _extracted(params: Params, zone: tzinfo, now: datetime) -> _Result:
     date = _read_date(params.get("date", ""), zone)
     part = params.text("part", "month")
     if part == "week":
@@ -169,7 +169,7 @@ def _extracted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
     return "datePart", getattr(date, part)
 
 
-def _between(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+def _between(params: Params, zone: tzinfo, now: datetime) -> _Result:
     # Unlike elsewhere, a time without an offset is in the zone of n8n's process, which is UTC.
     start = _read_date(params.get("startDate", ""), UTC).astimezone(zone)
     end = _read_date(params.get("endDate", ""), UTC).astimezone(zone)
@@ -183,7 +183,7 @@ def _between(params: Params, zone: tzinfo, now: datetime) -> _Answer:
     return "timeDifference", {f"{unit}s": value for unit, value in amounts.items()}
 
 
-_RUN: dict[str, Callable[[Params, tzinfo, datetime], _Answer]] = {
+_RUN: dict[str, Callable[[Params, tzinfo, datetime], _Result]] = {
     "getCurrentDate": _now,
     "addToDate": _moved(1),
     "subtractFromDate": _moved(-1),

@@ -9,7 +9,7 @@ _TRANSLATION = CallForm("translateTo:target_lang", (_OPTIONS,), {"text": lambda 
 _OPERATIONS = {
     "language.translate": send(
         "POST", "/translate", _TRANSLATION, needed="text translateTo", is_query=True,
-        answered=elements("translations"),
+        to_items=elements("translations"),
     ),
 }  # fmt: skip
 _DEFAULTS = {"language": "translate"}

@@ -104,9 +104,9 @@ def _webhook_query(fields: ServiceFields) -> dict[str, str]:
     return {"wait": "true"} if fields.flag("options.wait") else {}
 
 
-def _success(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+def _success(response: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     """Returns the message, or a success item if Discord's response is empty."""
-    return [answer] if isinstance(answer, Mapping) and answer else [{"success": True}]
+    return [response] if isinstance(response, Mapping) and response else [{"success": True}]
 
 
 def _message_problems(node: NodeDefinition) -> Iterable[StepProblem]:
@@ -132,11 +132,11 @@ def _channel(fields: ServiceFields) -> JsonObject:
     return {"name": fields.value("name"), "type": int(str(kind)) if str(kind).isdigit() else None, **options}
 
 
-def _channels(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+def _channels(response: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     """Returns the channels of a server, of the kinds that the step names if it names any."""
     kinds = fields.value("options.filter")
     names = {str(kind) for kind in kinds} if isinstance(kinds, list) else set()
-    channels = answer if isinstance(answer, list) else []
+    channels = response if isinstance(response, list) else []
     return [
         channel
         for channel in channels
@@ -150,21 +150,21 @@ def _shortened_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("note", "parameter", message)
 
 
-def _next_messages(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    last_id = _last_id(answer, "id")
+def _next_messages(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    last_id = _last_id(response, "id")
     return {**query, "before": last_id} if last_id else None
 
 
-def _next_members(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    last_id = _last_id(answer, "user.id")
+def _next_members(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    last_id = _last_id(response, "user.id")
     return {**query, "after": last_id} if last_id else None
 
 
-def _last_id(answer: JsonValue, path: str) -> str:
+def _last_id(response: JsonValue, path: str) -> str:
     """Returns the id of the last object of a full page, or an empty text."""
-    if not isinstance(answer, list) or len(answer) < _PAGE:
+    if not isinstance(response, list) or len(response) < _PAGE:
         return ""
-    last_id = js.get_path(answer[-1], path)
+    last_id = js.get_path(response[-1], path)
     return "" if js.is_missing(last_id) else js.text(last_id)
 
 
@@ -172,10 +172,10 @@ _WITH_FILES = frozenset(("webhook.sendLegacy", "message.send"))
 _WHERE = {"channelId": "which channel it means"}
 _OPERATIONS = {
     "webhook.send": ServiceOperation(
-        "POST", "", _older, text="text", answered=_success, check=_message_problems
+        "POST", "", _older, text="text", to_items=_success, check=_message_problems
     ),
     "webhook.sendLegacy": ServiceOperation(
-        "POST", "", _message, text="content", answered=_success, query=_webhook_query,
+        "POST", "", _message, text="content", to_items=_success, query=_webhook_query,
         check=_message_problems,
     ),
     "message.send": ServiceOperation(
@@ -183,7 +183,7 @@ _OPERATIONS = {
         needed=_WHERE, check=_message_problems,
     ),
     "message.deleteMessage": ServiceOperation(
-        "DELETE", "/channels/{channelId}/messages/{messageId}", recipient="channelId", answered=_success
+        "DELETE", "/channels/{channelId}/messages/{messageId}", recipient="channelId", to_items=_success
     ),
     "message.get": ServiceOperation(
         "GET", "/channels/{channelId}/messages/{messageId}", check=_shortened_problems
@@ -194,11 +194,11 @@ _OPERATIONS = {
     ),
     "message.react": ServiceOperation(
         "PUT", "/channels/{channelId}/messages/{messageId}/reactions/{emoji}/@me", recipient="channelId",
-        answered=_success,
+        to_items=_success,
     ),
     "channel.create": ServiceOperation("POST", "/guilds/{guildId}/channels", _channel, recipient="name"),
     "channel.get": ServiceOperation("GET", "/channels/{channelId}"),
-    "channel.getAll": ServiceOperation("GET", "/guilds/{guildId}/channels", answered=_channels),
+    "channel.getAll": ServiceOperation("GET", "/guilds/{guildId}/channels", to_items=_channels),
     "channel.update": ServiceOperation("PATCH", "/channels/{channelId}", _channel, recipient="channelId"),
     "channel.deleteChannel": ServiceOperation("DELETE", "/channels/{channelId}", recipient="channelId"),
     "member.getAll": ServiceOperation(

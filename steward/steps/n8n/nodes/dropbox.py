@@ -75,7 +75,7 @@ _OPERATIONS = {
     "folder.move": send("POST", "/move_v2", _MOVE, needed="path toPath", recipient="path"),
     "folder.delete": send("POST", "/delete_v2", CallForm("path"), needed="path", recipient="path"),
     "folder.list": ServiceOperation(
-        "POST", "/list_folder", _list, answered=_entries, is_query=True, next_page=_refuse_more,
+        "POST", "/list_folder", _list, to_items=_entries, is_query=True, next_page=_refuse_more,
         check=send("POST", "", CallForm("path")).check,
     ),
 }  # fmt: skip

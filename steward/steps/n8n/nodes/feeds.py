@@ -19,10 +19,10 @@ from steward.steps.workflow.addresses import (
     listed_origin,
     uncalled_address_problems,
 )
-from steward.steps.workflow.answers import run_data_in_read_problems
 from steward.steps.workflow.external_calls import as_item_failure, read_each_item
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.responses import run_data_in_read_problems
 from steward.steps.workflow.step_types import (
     FieldUse,
     ItemFailed,
@@ -96,13 +96,13 @@ class RssFeedReadNode(StepType):
             if call.version < 1.1 and index > 0:
                 return []
             try:
-                answer = await web.read("GET", https_address(params.text("url"), allows_http=True), _ACCEPT)
+                response = await web.read("GET", https_address(params.text("url"), allows_http=True), _ACCEPT)
             except CallError as error:
                 raise as_item_failure(error) from error
-            if not answer.ok:
-                raise ItemFailed(f"The address answered with status {answer.status}.")
+            if not response.ok:
+                raise ItemFailed(f"The address answered with status {response.status}.")
             custom = names_of(params.get("options.customFields", ""))
-            return entries_in(_decoded(answer.body, answer.headers.get("content-type", "")), custom)
+            return entries_in(_decoded(response.body, response.headers.get("content-type", "")), custom)
 
         return await read_each_item(call, read)
 

@@ -11,7 +11,7 @@ from steward.steps.n8n import item_files
 from steward.steps.n8n.drive_fields import file_of_run
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.service_fields import ServiceFields
-from steward.steps.n8n.service_nodes import ServiceOperation, ServicePort, parsed_answer
+from steward.steps.n8n.service_nodes import ServiceOperation, ServicePort, parsed_response
 from steward.steps.workflow.external_calls import read_items
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
@@ -107,8 +107,8 @@ def _as_base64(content: bytes) -> str:
     return base64.b64encode(content).decode("ascii")
 
 
-def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    if not isinstance(answer, list) or len(answer) < _PAGE:
+def _next_page(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    if not isinstance(response, list) or len(response) < _PAGE:
         return None
     return {**query, "page": str(int(query.get("page", "1")) + 1)}
 
@@ -118,7 +118,7 @@ def _list(path: str, filters: str = "", **needed: str) -> ServiceOperation:
     return ServiceOperation("GET", path, query, next_page=_next_page, needed=needed)
 
 
-def _done(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
+def _done(response: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     return [{"success": True}]
 
 
@@ -138,7 +138,7 @@ _OPERATIONS = {
     "issue.get": ServiceOperation("GET", _ISSUE, needed=_NUMBER),
     "issue.lock": ServiceOperation(
         "PUT", f"{_ISSUE}/lock", {"lock_reason": "lockReason"}, recipient="repository", needed=_NUMBER,
-        answered=_done,
+        to_items=_done,
     ),
     "repository.get": ServiceOperation("GET", _REPOSITORY),
     "repository.getLicense": ServiceOperation("GET", f"{_REPOSITORY}/license"),
@@ -156,7 +156,7 @@ _OPERATIONS = {
     "workflow.dispatch": ServiceOperation(
         "POST", f"{_REPOSITORY}/actions/workflows/{{workflowId}}/dispatches",
         {"ref": "ref", "inputs": lambda fields: fields.json("inputs", "Inputs") or None},
-        recipient="workflowId", needed={"ref": "the branch"}, answered=_done,
+        recipient="workflowId", needed={"ref": "the branch"}, to_items=_done,
     ),
     "release.create": ServiceOperation(
         "POST", f"{_REPOSITORY}/releases", _release, recipient="repository", text="releaseTag",
@@ -169,7 +169,7 @@ _OPERATIONS = {
         recipient="repository",
     ),
     "release.delete": ServiceOperation(
-        "DELETE", f"{_REPOSITORY}/releases/{{release_id}}", recipient="repository", answered=_done
+        "DELETE", f"{_REPOSITORY}/releases/{{release_id}}", recipient="repository", to_items=_done
     ),
     "file.list": ServiceOperation("GET", "", _REFERENCE, choose_path=_contents),
     "file.get": ServiceOperation("GET", "", _REFERENCE, choose_path=_contents, needed=_PATH),
@@ -233,7 +233,7 @@ class GithubNode(HttpServiceNode):
         if key in ("file.edit", "file.delete"):
             branch = fields.text("additionalParameters.branch.branch")
             response = await port.read(prepared.path, {"ref": branch} if branch else {})
-            current = parsed_answer(response.body.decode("utf-8", "replace"))
+            current = parsed_response(response.body.decode("utf-8", "replace"))
             if not isinstance(current, Mapping) or not current.get("sha"):
                 raise ItemFailed("GitHub has no such file. Check its path.")
             body["sha"] = str(current["sha"])
@@ -250,11 +250,11 @@ class GithubNode(HttpServiceNode):
             fields = ServiceFields(call.params(index), call.version, {}, item.json)
             request = self.operations["file.get"].call(fields)
             response = await port.read(request.path, request.query)
-            answer = parsed_answer(response.body.decode("utf-8", "replace"))
-            if not isinstance(answer, Mapping) or answer.get("encoding") != "base64":
+            decoded = parsed_response(response.body.decode("utf-8", "replace"))
+            if not isinstance(decoded, Mapping) or decoded.get("encoding") != "base64":
                 raise ItemFailed("GitHub gives only files of at most 1 MB here, and no folders.")
-            content = item_files.from_base64(str(answer.get("content", "")))
-            file = await item_files.store(call, content, file_name=str(answer.get("name") or ""))
+            content = item_files.from_base64(str(decoded.get("content", "")))
+            file = await item_files.store(call, content, file_name=str(decoded.get("name") or ""))
             name = fields.text("binaryPropertyName") or "data"
             return [Item(dict(item.json), paired_with(index), binary={**item.binary, name: file})]
 

@@ -1,4 +1,4 @@
-"""The node gmail: sends and answers messages and changes labels, through the bound mailbox."""
+"""The node gmail: sends messages, replies to them and changes labels, through the bound mailbox."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from steward.steps.n8n.mail.mail_nodes import (
     subject_of,
 )
 from steward.steps.n8n.service_fields import ServiceFields, fields_of_node, filled_path
-from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, parsed_answer
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, parsed_response
 from steward.steps.workflow.external_calls import ItemProposals, account_of, read_all
 from steward.steps.workflow.step_types import (
     ItemFailed,
@@ -97,7 +97,7 @@ def _reads(path: str, needed: Mapping[str, str] = MappingProxyType({})) -> Servi
     return ServiceOperation("GET", path, needed=needed, check=_read_problems)
 
 
-def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
+def _success(response: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
     return [{"success": True}]
 
 
@@ -142,13 +142,13 @@ _OPERATIONS = {
     "draft.get": _reads(f"{_DRAFTS}/{{messageId}}", {"messageId": "which draft it means"}),
     "draft.getAll": _reads(_DRAFTS),
     "draft.delete": ServiceOperation(
-        "DELETE", f"{_DRAFTS}/{{messageId}}", needed={"messageId": "which draft it means"}, answered=_success
+        "DELETE", f"{_DRAFTS}/{{messageId}}", needed={"messageId": "which draft it means"}, to_items=_success
     ),
     "label.create": ServiceOperation(
         "POST", _LABELS, _new_label, needed={"name": "how the label is called"}, recipient="name"
     ),
     "label.delete": ServiceOperation(
-        "DELETE", f"{_LABELS}/{{labelId}}", needed={"labelId": "which label it means"}, answered=_success
+        "DELETE", f"{_LABELS}/{{labelId}}", needed={"labelId": "which label it means"}, to_items=_success
     ),
     "label.getAll": ServiceOperation("GET", _LABELS, items="labels"),
     "label.get": ServiceOperation(
@@ -275,7 +275,7 @@ async def _reply(fields: ServiceFields, account: AccountAccess) -> SendMail:
         raise ItemFailed("This step does not say which message it answers. Fill it in.")
     path = filled_path(fields, f"{_MESSAGES}/{{messageId}}")
     [response] = await read_all(account.reader.read(PATH, PathQuery(path, (("format", "metadata"),))))
-    original = parsed_answer(response.body.decode("utf-8", "replace"))
+    original = parsed_response(response.body.decode("utf-8", "replace"))
     headers = _headers_of(original)
     command = mail_command(fields)
     own_address = str(account.connection.facts.get(IDENTITY, "")).removeprefix("gmail ")

@@ -206,7 +206,7 @@ _OPERATIONS = {
     "event.get": ServiceOperation("GET", _EVENT_PATH, needed=_EVENT, check=_one_problems),
     "event.delete": ServiceOperation(
         "DELETE", _EVENT_PATH, query=lambda fields: _texts(fields.options("options", "sendUpdates")),
-        needed=_EVENT, recipient="eventId", answered=_success,
+        needed=_EVENT, recipient="eventId", to_items=_success,
         check=OptionTable("options", "sendUpdates").check,
     ),
     "event.getAll": ServiceOperation(

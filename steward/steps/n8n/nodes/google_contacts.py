@@ -59,6 +59,6 @@ class GoogleContactsNode(HttpServiceNode):
     default_operations = _DEFAULTS
     operations = _OPERATIONS
 
-    def lacks_answer(self, node: NodeDefinition) -> bool:
+    def lacks_response(self, node: NodeDefinition) -> bool:
         """Returns True: n8n outputs the contact's fields in a form of its own."""
         return True

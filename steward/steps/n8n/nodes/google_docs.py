@@ -69,9 +69,9 @@ def _unknown_changes(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", message)
 
 
-def _read(answer: JsonValue, fields: ServiceFields) -> list[dict[str, AnyJson]]:
+def _read(response: JsonValue, fields: ServiceFields) -> list[dict[str, AnyJson]]:
     """Returns the document in Google's form, or only its id and text."""
-    document = answer if isinstance(answer, Mapping) else {}
+    document = response if isinstance(response, Mapping) else {}
     if not fields.flag("simple", True):
         return [dict(document)]
     body = document.get("body")
@@ -88,9 +88,9 @@ def _text(block: AnyJson) -> str:
     return "".join(str(run.get("content", "")) for run in runs if isinstance(run, Mapping))
 
 
-def _updated(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
+def _updated(response: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns the response, or the result of the first change with the document's id."""
-    result = dict(answer) if isinstance(answer, Mapping) else {}
+    result = dict(response) if isinstance(response, Mapping) else {}
     if not fields.flag("simple", True):
         return [result]
     replies = result.get("replies")
@@ -106,11 +106,11 @@ _OPERATIONS = {
         needed={"title": "the name of the document"},
     ),
     "document.get": ServiceOperation(
-        "GET", "", choose_path=lambda fields: f"{_DOCUMENTS}/{_document(fields)}", answered=_read,
+        "GET", "", choose_path=lambda fields: f"{_DOCUMENTS}/{_document(fields)}", to_items=_read,
         needed=_DOCUMENT,
     ),
     "document.update": ServiceOperation(
-        "POST", "", _changes, recipient="documentURL", answered=_updated, needed=_DOCUMENT,
+        "POST", "", _changes, recipient="documentURL", to_items=_updated, needed=_DOCUMENT,
         choose_path=lambda fields: f"{_DOCUMENTS}/{_document(fields)}:batchUpdate",
         text=lambda fields: "\n".join(row.text("text") for row in fields.rows("actionsUi.actionFields")),
         check=_unknown_changes,
@@ -129,5 +129,5 @@ class GoogleDocsNode(HttpServiceNode):
     parameters = frozenset(_NAMES.split())
     default_resource = "document"
     default_operations = _DEFAULTS
-    answer_parameters = ("simple",)
+    response_parameters = ("simple",)
     operations = _OPERATIONS

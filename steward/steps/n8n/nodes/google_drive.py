@@ -28,7 +28,7 @@ from steward.steps.n8n.drive_fields import (
     upload,
 )
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
-from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_response
 from steward.steps.workflow.external_calls import account_of, as_item_failure, read_items
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
@@ -141,11 +141,11 @@ def _delete(path: str) -> Callable[[ServiceFields], SendCall]:
 
 
 def _deleted(path: str) -> Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]:
-    def answered(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+    def to_items(response: JsonValue, fields: ServiceFields) -> list[JsonObject]:
         file_id = id_of(fields, path if fields.version >= 3 else "fileId")
         return [{"id": file_id, "fileId": file_id, "success": True}]
 
-    return answered
+    return to_items
 
 
 def _older_list(fields: ServiceFields) -> dict[str, JsonValue]:
@@ -161,8 +161,8 @@ def _older_list(fields: ServiceFields) -> dict[str, JsonValue]:
     }
 
 
-def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
-    token = answer.get("nextPageToken") if isinstance(answer, Mapping) else None
+def _next_page(response: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
+    token = response.get("nextPageToken") if isinstance(response, Mapping) else None
     return {**query, "pageToken": str(token)} if token else None
 
 
@@ -223,11 +223,11 @@ _OPERATIONS = {
         check=_sharing_problems,
     ),
     "file.deleteFile": DriveOperation(
-        "DELETE", FILES, make=_delete("fileId"), needed=_FILE, answered=_deleted("fileId"),
+        "DELETE", FILES, make=_delete("fileId"), needed=_FILE, to_items=_deleted("fileId"),
         options="deletePermanently",
     ),
     "file.delete": DriveOperation(
-        "DELETE", FILES, make=_delete("fileId"), needed=_FILE, answered=_deleted("fileId")
+        "DELETE", FILES, make=_delete("fileId"), needed=_FILE, to_items=_deleted("fileId")
     ),
     "folder.create": DriveOperation(
         "POST", FILES, make=_new_folder, options="simplifyOutput folderColorRgb parents fields"
@@ -236,11 +236,11 @@ _OPERATIONS = {
         "POST", FILES, make=_share("folderNoRootId"), options=f"{_SHARING} fields", check=_sharing_problems
     ),
     "folder.deleteFolder": DriveOperation(
-        "DELETE", FILES, make=_delete("folderNoRootId"), answered=_deleted("folderNoRootId"),
+        "DELETE", FILES, make=_delete("folderNoRootId"), to_items=_deleted("folderNoRootId"),
         needed=_FOLDER, options="deletePermanently",
     ),
     "folder.delete": DriveOperation(
-        "DELETE", FILES, make=_delete("fileId"), needed=_FILE, answered=_deleted("fileId")
+        "DELETE", FILES, make=_delete("fileId"), needed=_FILE, to_items=_deleted("fileId")
     ),
     "drive.get": DriveOperation(
         "GET", "/drive/v3/drives/{driveId}", {"useDomainAdminAccess": "options.useDomainAdminAccess"},
@@ -274,7 +274,7 @@ class GoogleDriveNode(ServiceNode):
     operations = _OPERATIONS
     collections = _COLLECTIONS
     shown_for = _SHOWN_FOR
-    answer_parameters = ("fileId", "folderNoRootId")
+    response_parameters = ("fileId", "folderNoRootId")
     file_parameters = _DOWNLOAD
     parameters = frozenset(
         [
@@ -343,7 +343,7 @@ async def _move(port: ServicePort, fields: ServiceFields) -> SendCall:
     """Reads a file's current folders and returns the call that moves it to another."""
     path = file_path(fields, "fileId")
     response = await port.read(path, {"fields": "name,parents", **SHARED})
-    current = parsed_answer(response.body.decode("utf-8", "replace"))
+    current = parsed_response(response.body.decode("utf-8", "replace"))
     before, after = ",".join(map(str, current.get("parents") or ())), parents_of(fields)[0]
     query = {"addParents": after, **WHOLE} | ({"removeParents": before} if before else {})
     message = f"Move to the folder {after}"
@@ -354,7 +354,7 @@ async def _downloaded(call: StepCall, index: int, item: Item, fields: ServiceFie
     """Fetches a file and returns the item with it; exports Google documents. Raises ItemFailed."""
     path = file_path(fields, "fileId")
     about = await _read(call, path, {"fields": "mimeType,name", **SHARED})
-    metadata = parsed_answer(about.body.decode("utf-8", "replace"))
+    metadata = parsed_response(about.body.decode("utf-8", "replace"))
     name, kind = str(metadata.get("name", "")), str(metadata.get("mimeType", ""))
     if kind.startswith(_GOOGLE):
         kind = _export_format(fields, kind, name)

@@ -56,7 +56,7 @@ _OPERATIONS = {
     ),
     "task.get": ServiceOperation("GET", _TASK, needed=_ONE_TASK),
     "task.delete": ServiceOperation(
-        "DELETE", _TASK, recipient="taskId", needed=_ONE_TASK, answered=_success
+        "DELETE", _TASK, recipient="taskId", needed=_ONE_TASK, to_items=_success
     ),
     "task.getAll": ServiceOperation(
         "GET", _TASKS, lambda fields: {"maxResults": _PAGE, **_READ.read(fields)}, "items",

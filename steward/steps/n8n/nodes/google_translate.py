@@ -6,7 +6,7 @@ from steward.steps.n8n.http_service_nodes import HttpServiceNode
 _OPERATIONS = {
     "language.translate": send(
         "POST", "/language/translate/v2", CallForm("text:q translateTo:target"), needed="text translateTo",
-        is_query=True, answered=elements("data", "translations"),
+        is_query=True, to_items=elements("data", "translations"),
     ),
 }  # fmt: skip
 _DEFAULTS = {"language": "translate"}

@@ -16,20 +16,20 @@ from steward.steps.n8n.http_sign_in import (
     uses_account,
 )
 from steward.steps.workflow.addresses import https_address, sendable_headers, uncalled_address_problems
-from steward.steps.workflow.answers import (
-    JSON,
-    answer_settings,
-    answered_items,
-    name_value_rows,
-    parse_json_object,
-    removed_key_problems,
-    response_items,
-    run_data_in_read_problems,
-    send_each_item,
-)
 from steward.steps.workflow.external_calls import as_item_failure, read_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.responses import (
+    JSON,
+    name_value_rows,
+    parse_json_object,
+    recorded_response_items,
+    removed_key_problems,
+    response_items,
+    response_settings,
+    run_data_in_read_problems,
+    send_each_item,
+)
 from steward.steps.workflow.step_types import (
     FieldUse,
     ItemFailed,
@@ -99,9 +99,9 @@ class GraphQlNode(StepType):
         if self.kind_of(node) is StepKind.READ:
             yield from run_data_in_read_problems(node, "endpoint", "query", "variables", "headerParametersUi")
 
-    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
+    def items_of_response(self, sent: SentItem, response: WriteResponse) -> Iterable[Item]:
         """Returns the response as items, like those of a query. Raises ItemFailed if it contains errors."""
-        items = answered_items(sent.settings, answer)
+        items = recorded_response_items(sent.settings, response)
         _refuse_errors([item.json for item in items], sent.settings.get("responseFormat"))
         return items
 
@@ -161,7 +161,7 @@ def _sends(call: StepCall) -> NodeResult:
         return SendRequest("POST", _endpoint(call, params), _headers(params), body, preview)
 
     def settings_of(index: int) -> JsonObject:
-        return answer_settings(_shaped(call.params(index)))
+        return response_settings(_shaped(call.params(index)))
 
     return send_each_item(call, build_request, settings_of)
 
@@ -191,10 +191,10 @@ async def _run_queries(call: StepCall) -> NodeResult:
         if not only_queries(params.text("query")):
             raise ItemFailed("Its document is no longer a query, because its data changed it. Use variables.")
         try:
-            answer = await web.query(_endpoint(call, params), _document(params), _headers(params))
+            response = await web.query(_endpoint(call, params), _document(params), _headers(params))
         except CallError as error:
             raise as_item_failure(error) from error
-        objects = response_items(answer, _shaped(params))
+        objects = response_items(response, _shaped(params))
         _refuse_errors(objects, params.text("responseFormat", "json"))
         return objects
 

@@ -26,7 +26,7 @@ _OPERATIONS = {
         "/search", "hits", numbered_pages("hits", _SIZE, first=0),
         CallForm(tables=(_FILTERS,), fixed={"hitsPerPage": _SIZE}), limit=100,
     ),
-    "article.get": get("/items/{articleId}", CallForm(tables=(_ARTICLE,)), answered=_article),
+    "article.get": get("/items/{articleId}", CallForm(tables=(_ARTICLE,)), to_items=_article),
     "user.get": get("/users/{username}"),
 }  # fmt: skip
 _DEFAULTS = {"all": "getAll", "article": "get", "user": "get"}

@@ -29,13 +29,13 @@ def _state_attributes(value: AnyJson) -> Mapping[str, AnyJson]:
 _OPERATIONS = {
     "service.call": send(
         "POST", "/services/{domain}/{service}", CallForm(shapes={"serviceAttributes": _attributes}),
-        recipient="service", answered=success,
+        recipient="service", to_items=success,
     ),
     "state.get": get("/states/{entityId}"),
     "state.getAll": get_all("/states", "", one_page, limit=50),
     "state.upsert": send(
         "POST", "/states/{entityId}", CallForm("state", shapes={"stateAttributes": _state_attributes}),
-        needed="state", text="state", answered=elements(),
+        needed="state", text="state", to_items=elements(),
     ),
 }  # fmt: skip
 _DEFAULTS = {"state": "get"}

@@ -25,9 +25,9 @@ from steward.steps.n8n.http_sign_in import (
     account_to_bind,
     authentication_problems,
     plain_address_problems,
+    response_of_store,
     signs_in,
     signs_in_to_store,
-    store_answer,
     uses_account,
 )
 from steward.steps.workflow.addresses import (
@@ -37,25 +37,25 @@ from steward.steps.workflow.addresses import (
     uncalled_address_problems,
     with_query,
 )
-from steward.steps.workflow.answers import (
-    answer_settings,
-    answered_items,
+from steward.steps.workflow.external_calls import as_item_failure, read_items
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.responses import (
     call_failure,
     holds_file,
     is_tolerant,
     name_value_rows,
     parse_json_object,
+    recorded_response_items,
     removed_key_problems,
     response_format,
     response_items,
+    response_settings,
     run_data_in_read_problems,
     send_each_item,
     status_error,
     with_error_objects,
 )
-from steward.steps.workflow.external_calls import as_item_failure, read_items
-from steward.steps.workflow.items import Item
-from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
     FieldUse,
     ItemFailed,
@@ -191,18 +191,18 @@ class HttpRequestNode(StepType):
         if method in _READS:
             yield from run_data_in_read_problems(node, *_SENT_IN_READS)
 
-    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
+    def items_of_response(self, sent: SentItem, response: WriteResponse) -> Iterable[Item]:
         """Returns the response as items, like those of a read."""
         try:
-            return answered_items(sent.settings, answer)
+            return recorded_response_items(sent.settings, response)
         except ItemFailed as failure:
             raise call_failure(failure.message) from failure
 
-    def refusal(self, message: str, answer: WriteResponse | None) -> ItemFailed:
+    def refusal(self, message: str, response: WriteResponse | None) -> ItemFailed:
         """Returns a failure with the status and text of the response, if there is one."""
-        if answer is None:
+        if response is None:
             return call_failure(message)
-        return ItemFailed(message, status_error(answer.status, answer.text))
+        return ItemFailed(message, status_error(response.status, response.text))
 
     async def run(self, call: StepCall) -> NodeResult:
         """Makes one request for each item."""
@@ -248,11 +248,11 @@ def _option_problems(options: JsonObject) -> Iterable[StepProblem]:
 
 
 def _timeout_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
-    """Yields a warning if the step would wait longer for an answer than a request without an account does."""
+    """Yields a warning if the step would wait longer for a response than a request without an account."""
     timeout_ms = js.number(node.literal("options.timeout", 0))
     limit_s = TIMEOUTS.read_s if reads else TIMEOUTS.write_s
     if timeout_ms > limit_s * 1000:
-        message = f"It waits up to {timeout_ms / 1000:g} s for an answer; here a request is stopped after "
+        message = f"It waits up to {timeout_ms / 1000:g} s for a response; here a request is stopped after "
         message += f"{limit_s:g} s. Check that the address answers in time."
         yield StepProblem("warning", "parameter", message)
 
@@ -381,7 +381,7 @@ async def _sends(call: StepCall) -> NodeResult:
         )
 
     def settings_of(index: int) -> JsonObject:
-        return answer_settings(_shaped(call.params(index), call.version))
+        return response_settings(_shaped(call.params(index), call.version))
 
     return send_each_item(call, build_request, settings_of, call_failure)
 
@@ -412,9 +412,9 @@ def _max_bytes(params: Params) -> int:
     return MAX_FILE_BYTES if response_format(params) == "autodetect" else RESPONSE_BYTES
 
 
-def _check_size(answer: PlatformResponse, params: Params) -> None:
+def _check_size(response: PlatformResponse, params: Params) -> None:
     """Raises UnusableResponse if JSON or text exceeds the limit that only files may exceed."""
-    if len(answer.body) > RESPONSE_BYTES and not holds_file(answer, params):
+    if len(response.body) > RESPONSE_BYTES and not holds_file(response, params):
         raise UnusableResponse(f"it is larger than {RESPONSE_BYTES // (1024 * 1024)} MiB")
 
 
@@ -429,20 +429,20 @@ async def _reads(call: StepCall) -> NodeResult:
         first = _first_request(call, index)
         await _pause_between_batches(call, index, params)
         if call.step.origin is not None and call.step.origin.needs == "store":
-            objects = response_items(await store_answer(call, first.url, first.query), params)
+            objects = response_items(await response_of_store(call, first.url, first.query), params)
         elif reads_pages(params):
             objects = await all_pages(call, index, web, first)
         else:
             try:
-                answer = await web.read(
+                response = await web.read(
                     first.method, first.address(), first.headers, first.body, max_bytes=_max_bytes(params)
                 )
-                _check_size(answer, params)
+                _check_size(response, params)
             except CallError as error:
                 raise as_item_failure(error) from error
-            objects = response_items(answer, params)
-            if holds_file(answer, params):
-                return [await file_item(call, index, item, answer, first)]
+            objects = response_items(response, params)
+            if holds_file(response, params):
+                return [await file_item(call, index, item, response, first)]
         return [Item(fields, paired_with(index)) for fields in objects]
 
     return await read_items(call, read)

@@ -191,8 +191,8 @@ def _pages(
     """Returns an operation that lists; `next_query` returns the query of the next page from a response."""
     options = OptionTable(table, " ".join(("properties", "propertiesCollection", *query)))
 
-    def next_page(answer: JsonValue, query_sent: JsonObject) -> Mapping[str, AnyJson] | None:
-        query_of_next = next_query(answer) if isinstance(answer, Mapping) else None
+    def next_page(response: JsonValue, query_sent: JsonObject) -> Mapping[str, AnyJson] | None:
+        query_of_next = next_query(response) if isinstance(response, Mapping) else None
         return None if query_of_next is None else {**query_sent, **query_of_next}
 
     count = "count" if items == "contacts" else "limit"
@@ -202,21 +202,21 @@ def _pages(
     )  # fmt: skip
 
 
-def _next_hits(answer: JsonValue, query_sent: JsonObject) -> JsonObject | None:
-    following = js.get_path(answer, "paging.next.after")
+def _next_hits(response: JsonValue, query_sent: JsonObject) -> JsonObject | None:
+    following = js.get_path(response, "paging.next.after")
     return None if js.is_missing(following) else {**query_sent, "after": js.text(following)}
 
 
-def _next_contacts(answer: JsonObject) -> JsonObject | None:
-    return {"vidOffset": js.text(answer["vid-offset"])} if answer.get("has-more") else None
+def _next_contacts(response: JsonObject) -> JsonObject | None:
+    return {"vidOffset": js.text(response["vid-offset"])} if response.get("has-more") else None
 
 
-def _next_companies(answer: JsonObject) -> JsonObject | None:
-    return {"offset": js.text(answer["offset"])} if answer.get("has-more") else None
+def _next_companies(response: JsonObject) -> JsonObject | None:
+    return {"offset": js.text(response["offset"])} if response.get("has-more") else None
 
 
-def _next_deals(answer: JsonObject) -> JsonObject | None:
-    return {"offset": js.text(answer["offset"])} if answer.get("hasMore") else None
+def _next_deals(response: JsonObject) -> JsonObject | None:
+    return {"offset": js.text(response["offset"])} if response.get("hasMore") else None
 
 
 def _searching(kind: str) -> ServiceOperation:
@@ -226,8 +226,8 @@ def _searching(kind: str) -> ServiceOperation:
     )  # fmt: skip
 
 
-def _deleted(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
-    return [answer] if isinstance(answer, Mapping) and answer else [{"success": True}]
+def _deleted(response: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
+    return [response] if isinstance(response, Mapping) and response else [{"success": True}]
 
 
 def _listed(name: str) -> Shape:
@@ -249,7 +249,7 @@ _OPERATIONS = {
         **_MODES,
     ),
     "contact.search": _searching("contacts"),
-    "contact.delete": ServiceOperation("DELETE", _CONTACT_PATH, answered=_deleted),
+    "contact.delete": ServiceOperation("DELETE", _CONTACT_PATH, to_items=_deleted),
     "contactList.add": send(
         "POST", "/contacts/v1/lists/{listId}/add",
         CallForm("by", shapes={"email": _listed("emails"), "id": _listed("vids")}), text="email",
@@ -274,7 +274,7 @@ _OPERATIONS = {
     "company.getAll": _pages(
         "/companies/v2/companies/paged", "options", "companies", "properties", _next_companies
     ),
-    "company.delete": ServiceOperation("DELETE", _COMPANY_PATH, answered=_deleted),
+    "company.delete": ServiceOperation("DELETE", _COMPANY_PATH, to_items=_deleted),
     "deal.create": ServiceOperation(
         "POST", "/deals/v1/deal", _new_deal, text="additionalFields.dealName",
         needed={"stage": "the stage of the deal"}, check=_NEW_DEAL.check,
@@ -291,7 +291,7 @@ _OPERATIONS = {
         includeAssociations="includeAssociations",
     ),
     "deal.search": _searching("deals"),
-    "deal.delete": ServiceOperation("DELETE", _DEAL_PATH, answered=_deleted),
+    "deal.delete": ServiceOperation("DELETE", _DEAL_PATH, to_items=_deleted),
 }  # fmt: skip
 _DEFAULTS = {
     "contact": "upsert",

@@ -178,10 +178,10 @@ _OPERATIONS = {
     ),
     "issue.update": ServiceOperation(
         "PUT", _ISSUE, lambda fields: {"fields": _CHANGES.read(fields)}, recipient="issueKey",
-        answered=_done, check=_checked(_CHANGES),
+        to_items=_done, check=_checked(_CHANGES),
     ),
     "issue.changeStatus": ServiceOperation(
-        "POST", f"{_ISSUE}/transitions", _transition, recipient="issueKey", answered=_done,
+        "POST", f"{_ISSUE}/transitions", _transition, recipient="issueKey", to_items=_done,
         check=_status_problems,
     ),
     "issue.get": ServiceOperation("GET", _ISSUE, _READ.read, check=_checked(_READ)),
@@ -196,7 +196,7 @@ _OPERATIONS = {
         "GET", f"{_ISSUE}/transitions", _TRANSITIONS.read, "transitions", check=_checked(_TRANSITIONS)
     ),
     "issue.delete": ServiceOperation(
-        "DELETE", _ISSUE, recipient="issueKey", answered=_done, check=_checked(),
+        "DELETE", _ISSUE, recipient="issueKey", to_items=_done, check=_checked(),
         query=lambda fields: {"deleteSubtasks": "true" if fields.flag("deleteSubtasks") else "false"},
     ),
     "issueComment.add": _commenting("POST"),
@@ -207,7 +207,7 @@ _OPERATIONS = {
     ),
     "issueComment.getAll": _pages(f"{_ISSUE}/comment", "comments", OptionTable("options", "expand")),
     "issueComment.remove": ServiceOperation(
-        "DELETE", f"{_ISSUE}/comment/{{commentId}}", recipient="issueKey", answered=_done,
+        "DELETE", f"{_ISSUE}/comment/{{commentId}}", recipient="issueKey", to_items=_done,
         check=_checked(),
     ),
 }  # fmt: skip

@@ -36,16 +36,16 @@ def _document(
 
 
 def _objects_at(path: str) -> Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]:
-    def answered(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    def to_items(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
         return graphql_data(response, path)
 
-    return answered
+    return to_items
 
 
 def _operation(text: str, path: str, form: CallForm, variable_names: str, needed: str) -> ServiceOperation:
     return send(
         "POST", "", form, needed=needed, makes=_document(text, form, *variable_names.split()),
-        answered=_objects_at(path), recipient=needed.split()[0], text="title",
+        to_items=_objects_at(path), recipient=needed.split()[0], text="title",
         is_query=text.startswith("query"),
     )  # fmt: skip
 

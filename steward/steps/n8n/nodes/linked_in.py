@@ -60,7 +60,7 @@ def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
 _OPERATIONS = {
     "post.create": send(
         "POST", "/ugcPosts", CallForm(tables=(_OPTIONS,)), needed="text", makes=_post, recipient=_author,
-        text="text", answered=_urn, check=_problems,
+        text="text", to_items=_urn, check=_problems,
     ),
 }  # fmt: skip
 _HEADERS = {"accept": "application/json", "X-Restli-Protocol-Version": "2.0.0"}

@@ -138,7 +138,7 @@ def _pages(path: str, items: str, options: str, **needed: str) -> ServiceOperati
 
 def _tagging(status: str) -> ServiceOperation:
     return ServiceOperation(
-        "POST", f"{_MEMBER_PATH}/tags", _tags(status), recipient="email", needed=_MEMBER, answered=_done,
+        "POST", f"{_MEMBER_PATH}/tags", _tags(status), recipient="email", needed=_MEMBER, to_items=_done,
         check=_checked(OptionTable("options", "isSyncing")),
     )  # fmt: skip
 
@@ -173,7 +173,7 @@ _OPERATIONS = {
     ),
     "campaign.send": ServiceOperation(
         "POST", "/campaigns/{campaignId}/actions/send", recipient="campaignId", needed=_CAMPAIGN,
-        answered=_done,
+        to_items=_done,
     ),
     "campaign.replicate": ServiceOperation(
         "POST", "/campaigns/{campaignId}/actions/replicate", recipient="campaignId", needed=_CAMPAIGN

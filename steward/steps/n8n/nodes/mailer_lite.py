@@ -19,7 +19,7 @@ _FIELDS = OptionTable("additionalFields", "status", _SHAPES)
 _OPERATIONS = {
     "subscriber.create": send(
         "POST", "/subscribers", CallForm("email", (_FIELDS,)), needed="email", recipient="email",
-        answered=elements("data"),
+        to_items=elements("data"),
     ),
     "subscriber.get": get("/subscribers/{subscriberId}", items="data"),
     "subscriber.getAll": get_all(
@@ -27,7 +27,7 @@ _OPERATIONS = {
         CallForm(tables=(OptionTable("filters"),), fixed={"limit": 100}),
     ),
     "subscriber.update": send(
-        "PUT", "/subscribers/{subscriberId}", CallForm(tables=(_FIELDS,)), answered=elements("data")
+        "PUT", "/subscribers/{subscriberId}", CallForm(tables=(_FIELDS,)), to_items=elements("data")
     ),
 }  # fmt: skip
 _DEFAULTS = {"subscriber": "create"}

@@ -41,7 +41,7 @@ def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
 _OPERATIONS = {
     "email.send": send(
         "POST", "/v3.1/send", CallForm("text html", (_OPTIONS,)), needed="fromEmail toEmail subject",
-        recipient="toEmail", text="subject", makes=_mail, answered=elements("Messages"), check=_problems,
+        recipient="toEmail", text="subject", makes=_mail, to_items=elements("Messages"), check=_problems,
     ),
 }  # fmt: skip
 _DEFAULTS = {"email": "send"}

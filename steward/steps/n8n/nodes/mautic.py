@@ -63,19 +63,19 @@ _OPERATIONS = {
     "contact.create": send(
         "POST", "/contacts/new",
         CallForm("email firstName lastName company position title", (_NEW, _RAW)),
-        recipient="email", answered=_single, makes=_FIRST,
+        recipient="email", to_items=_single, makes=_FIRST,
     ),
     "contact.update": send(
-        "PATCH", "/contacts/{contactId}/edit", CallForm(tables=(_CHANGES, _RAW)), answered=_single,
+        "PATCH", "/contacts/{contactId}/edit", CallForm(tables=(_CHANGES, _RAW)), to_items=_single,
         makes=_CHANGES.read,
     ),
     "contact.get": get(
-        "/contacts/{contactId}", CallForm(tables=(_RAW,)), answered=_single, makes=lambda fields: {}
+        "/contacts/{contactId}", CallForm(tables=(_RAW,)), to_items=_single, makes=lambda fields: {}
     ),
     "contact.getAll": get_all(
-        "/contacts", "", _next_page, CallForm(tables=(_LIST,)), limit=30, answered=_all, makes=_query
+        "/contacts", "", _next_page, CallForm(tables=(_LIST,)), limit=30, to_items=_all, makes=_query
     ),
-    "contact.delete": send("DELETE", "/contacts/{contactId}/delete", answered=_single),
+    "contact.delete": send("DELETE", "/contacts/{contactId}/delete", to_items=_single),
     "segmentContact.add": send("POST", "/segments/{segmentId}/contact/{contactId}/add"),
     "campaignContact.add": send("POST", "/campaigns/{campaignId}/contact/{contactId}/add"),
 }  # fmt: skip
@@ -93,4 +93,4 @@ class MauticNode(HttpServiceNode):
     default_resource = "contact"
     default_operations = _DEFAULTS
     operations = _OPERATIONS
-    answer_parameters = ("options",)
+    response_parameters = ("options",)

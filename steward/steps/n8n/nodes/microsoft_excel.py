@@ -41,7 +41,7 @@ def _range_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 _SHEET = f"{_WORKBOOK}/worksheets/{{worksheet}}"
 _OPERATIONS = {
     "worksheet.readRows": get(
-        f"{_SHEET}/usedRange", CallForm("useRange", (OptionTable("options"),)), answered=_rows,
+        f"{_SHEET}/usedRange", CallForm("useRange", (OptionTable("options"),)), to_items=_rows,
         check=_range_problems, makes=lambda fields: {},
     ),
     "worksheet.getAll": get_all(

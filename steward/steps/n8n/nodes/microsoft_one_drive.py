@@ -10,24 +10,24 @@ from steward.steps.n8n.calls.tables import CallForm, get, parameters_of, send, s
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
-from steward.steps.n8n.service_nodes import Answered, ServicePort
+from steward.steps.n8n.service_nodes import ServicePort, ToItems
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, StepCall
 
 _PARENT = OptionTable("options", "parentFolderId")
 
 
-def _of_kind(kind: str) -> Answered:
+def _of_kind(kind: str) -> ToItems:
     """Returns a reader of the page's files or folders. Raises ItemFailed if there are further pages."""
 
-    def answered(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    def to_items(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
         if isinstance(response, Mapping) and response.get("@odata.nextLink"):
             raise ItemFailed("There are more than 200 objects. Search for less.")
         rows = js.get_path(response, "value")
         objects = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
         return [row for row in objects if not kind or kind in row]
 
-    return answered
+    return to_items
 
 
 def _search_path(fields: ServiceFields) -> str:
@@ -58,19 +58,19 @@ _OPERATIONS = {
         recipient="fileName", choose_path=_upload_path, makes=lambda fields: {},
     ),
     "file.get": get("/drive/items/{fileId}"),
-    "file.search": get("", _PAGE, needed="query", choose_path=_search_path, answered=_of_kind("file")),
+    "file.search": get("", _PAGE, needed="query", choose_path=_search_path, to_items=_of_kind("file")),
     "file.rename": send("PATCH", "/drive/items/{itemId}", _RENAME, needed="newName", text="newName"),
     "file.share": send("POST", "/drive/items/{fileId}/createLink", _SHARE, text="type"),
-    "file.delete": send("DELETE", "/drive/items/{fileId}", answered=success),
+    "file.delete": send("DELETE", "/drive/items/{fileId}", to_items=success),
     "folder.create": send(
         "POST", "", CallForm("name", (_PARENT,)), needed="name", recipient="name",
         choose_path=_new_folder_path, makes=_new_folder,
     ),
-    "folder.getChildren": get("/drive/items/{folderId}/children", _PAGE, answered=_of_kind("")),
-    "folder.search": get("", _PAGE, needed="query", choose_path=_search_path, answered=_of_kind("folder")),
+    "folder.getChildren": get("/drive/items/{folderId}/children", _PAGE, to_items=_of_kind("")),
+    "folder.search": get("", _PAGE, needed="query", choose_path=_search_path, to_items=_of_kind("folder")),
     "folder.rename": send("PATCH", "/drive/items/{itemId}", _RENAME, needed="newName", text="newName"),
     "folder.share": send("POST", "/drive/items/{folderId}/createLink", _SHARE, text="type"),
-    "folder.delete": send("DELETE", "/drive/items/{folderId}", answered=success),
+    "folder.delete": send("DELETE", "/drive/items/{folderId}", to_items=success),
 }  # fmt: skip
 _DEFAULTS = {"file": "upload", "folder": "create"}
 

@@ -127,43 +127,43 @@ def _draft_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 _OPERATIONS = {
     "message.send": ServiceOperation(
-        "POST", "/v1.0/me/sendMail", check=_sending_problems, answered=_success
+        "POST", "/v1.0/me/sendMail", check=_sending_problems, to_items=_success
     ),
     "message.reply": ServiceOperation(
-        "POST", MESSAGES, needed=_MESSAGE, check=_reply_problems, answered=_success
+        "POST", MESSAGES, needed=_MESSAGE, check=_reply_problems, to_items=_success
     ),
     "message.createReply": ServiceOperation(
         "POST", MESSAGES, reply_draft, needed=_MESSAGE, choose_path=_reply_path, check=_reply_problems,
         recipient="messageId", text="message",
     ),
     "message.get": ServiceOperation(
-        "GET", f"{MESSAGES}/{{messageId}}", selected, needed=_MESSAGE, answered=_one_row
+        "GET", f"{MESSAGES}/{{messageId}}", selected, needed=_MESSAGE, to_items=_one_row
     ),
     "message.getAll": ServiceOperation(
-        "GET", MESSAGES, listed_messages, answered=_many, next_page=next_page
+        "GET", MESSAGES, listed_messages, to_items=_many, next_page=next_page
     ),
     "message.getMime": ServiceOperation("GET", MESSAGES, needed=_MESSAGE, choose_path=message_path),
     "message.move": ServiceOperation(
         "POST", f"{MESSAGES}/{{messageId}}/move", {"destinationId": "folderId"},
-        needed={**_MESSAGE, **_FOLDER}, answered=_success,
+        needed={**_MESSAGE, **_FOLDER}, to_items=_success,
         text=lambda fields: "Move to the folder " + fields.text("folderId"),
     ),
     "message.update": ServiceOperation(
         "PATCH", f"{MESSAGES}/{{messageId}}", _changed, needed=_MESSAGE, check=_update_problems
     ),
     "message.delete": ServiceOperation(
-        "DELETE", f"{MESSAGES}/{{messageId}}", needed=_MESSAGE, answered=_success
+        "DELETE", f"{MESSAGES}/{{messageId}}", needed=_MESSAGE, to_items=_success
     ),
     "draft.create": ServiceOperation(
         "POST", MESSAGES, lambda fields: message_body(fields, "additionalFields"),
         recipient="toRecipients", text="bodyContent",
     ),
-    "draft.get": ServiceOperation("GET", MESSAGES, selected, choose_path=_draft_path(), answered=_one_row),
+    "draft.get": ServiceOperation("GET", MESSAGES, selected, choose_path=_draft_path(), to_items=_one_row),
     "draft.update": ServiceOperation("PATCH", MESSAGES, _changed, choose_path=_draft_path()),
     "draft.send": ServiceOperation(
-        "POST", MESSAGES, choose_path=_draft_path("/send"), check=_draft_problems, answered=_success
+        "POST", MESSAGES, choose_path=_draft_path("/send"), check=_draft_problems, to_items=_success
     ),
-    "draft.delete": ServiceOperation("DELETE", MESSAGES, choose_path=_draft_path(), answered=_success),
+    "draft.delete": ServiceOperation("DELETE", MESSAGES, choose_path=_draft_path(), to_items=_success),
     "folder.create": ServiceOperation(
         "POST", FOLDERS, {"displayName": "displayName"}, choose_path=_new_folder_path,
         needed={"displayName": "how the folder is called"}, recipient="displayName",
@@ -183,14 +183,14 @@ _OPERATIONS = {
         recipient="displayName",
     ),
     "folder.delete": ServiceOperation(
-        "DELETE", f"{FOLDERS}/{{folderId}}", needed=_FOLDER, answered=_success
+        "DELETE", f"{FOLDERS}/{{folderId}}", needed=_FOLDER, to_items=_success
     ),
     "folderMessage.getAll": ServiceOperation(
-        "GET", f"{FOLDERS}/{{folderId}}/messages", listed_messages, needed=_FOLDER, answered=_many,
+        "GET", f"{FOLDERS}/{{folderId}}/messages", listed_messages, needed=_FOLDER, to_items=_many,
         next_page=next_page,
     ),
     "messageAttachment.add": ServiceOperation(
-        "POST", f"{MESSAGES}/{{messageId}}/attachments", needed=_MESSAGE, answered=_success
+        "POST", f"{MESSAGES}/{{messageId}}/attachments", needed=_MESSAGE, to_items=_success
     ),
     "messageAttachment.download": ServiceOperation(
         "GET", MESSAGES, needed=_ATTACHMENT, choose_path=_attachment_path
@@ -244,7 +244,7 @@ class MicrosoftOutlookNode(ServiceNode):
     default_resource = "message"
     default_operations = _DEFAULTS
     operations = _OPERATIONS
-    answer_parameters = ("output",)
+    response_parameters = ("output",)
     file_parameters = _DOWNLOAD
     collections = _COLLECTIONS
     shown_for = _SHOWN_FOR
@@ -271,7 +271,7 @@ class MicrosoftOutlookNode(ServiceNode):
         keeps = node.get("send") is not True if node.version < 2 else node.get("options.saveAsDraft") is True
         return "message.createReply" if keeps else key
 
-    def lacks_answer(self, node: NodeDefinition) -> bool:
+    def lacks_response(self, node: NodeDefinition) -> bool:
         """Returns True for a reply: Microsoft returns nothing, but n8n outputs the draft it made before."""
         return self.operation_key(node) == "message.reply"
 

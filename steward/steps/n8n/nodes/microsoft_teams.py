@@ -55,7 +55,7 @@ class MicrosoftTeamsNode(StepType):
         """Returns teams."""
         return "teams"
 
-    def lacks_answer(self, node: NodeDefinition) -> bool:
+    def lacks_response(self, node: NodeDefinition) -> bool:
         """Returns True: the channel's webhook does not return the message, which n8n outputs."""
         return True
 

@@ -32,14 +32,14 @@ _OPERATIONS = {
     "task.get": get(f"{_TASKS}/{{taskId}}"),
     "task.getAll": get_all(_TASKS, "value", _next_page, CallForm(fixed={"$top": 100}), limit=50),
     "task.update": send("PATCH", f"{_TASKS}/{{taskId}}", CallForm(tables=(_CHANGES,))),
-    "task.delete": send("DELETE", f"{_TASKS}/{{taskId}}", answered=success),
+    "task.delete": send("DELETE", f"{_TASKS}/{{taskId}}", to_items=success),
     "list.create": send(
         "POST", "/lists", CallForm("displayName"), needed="displayName", recipient="displayName"
     ),
     "list.get": get("/lists/{listId}"),
     "list.getAll": get_all("/lists", "value", _next_page, CallForm(fixed={"$top": 100}), limit=50),
     "list.update": send("PATCH", "/lists/{listId}", CallForm("displayName"), needed="displayName"),
-    "list.delete": send("DELETE", "/lists/{listId}", answered=success),
+    "list.delete": send("DELETE", "/lists/{listId}", to_items=success),
 }
 _DEFAULTS = {"task": "get", "list": "get", "linkedResource": "get"}
 

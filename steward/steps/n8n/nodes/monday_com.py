@@ -23,16 +23,16 @@ def _operation(text: str, path: str, variables: str, needed: str) -> ServiceOper
         return {"query": text, "variables": {name: fields.text(name) for name in variables.split()}}
 
     return send(
-        "POST", "", CallForm(variables), needed=needed, makes=body, answered=_objects_at(path),
+        "POST", "", CallForm(variables), needed=needed, makes=body, to_items=_objects_at(path),
         recipient=needed.split()[0], text=needed.split()[-1], is_query=text.startswith("query"),
     )  # fmt: skip
 
 
 def _objects_at(path: str) -> Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]:
-    def answered(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    def to_items(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
         return graphql_data(response, path)
 
-    return answered
+    return to_items
 
 
 def _new_item(fields: ServiceFields) -> dict[str, AnyJson]:
@@ -55,7 +55,7 @@ def _new_item(fields: ServiceFields) -> dict[str, AnyJson]:
 _OPERATIONS = {
     "boardItem.create": send(
         "POST", "", CallForm(tables=(_COLUMNS,)), needed="boardId groupId name", makes=_new_item,
-        recipient="boardId", text="name", answered=_objects_at("create_item"),
+        recipient="boardId", text="name", to_items=_objects_at("create_item"),
     ),
     "boardItem.get": _operation(
         f"query ($itemId: [ID!]) {{ items(ids: $itemId) {{ {_ITEM} }} }}", "items", "itemId", "itemId"

@@ -82,6 +82,6 @@ class NocoDbNode(HttpServiceNode):
     default_operations = _DEFAULTS
     operations = _OPERATIONS
 
-    def lacks_answer(self, node: NodeDefinition) -> bool:
+    def lacks_response(self, node: NodeDefinition) -> bool:
         """Returns True for writes: n8n outputs the row, but NocoDB returns only its id."""
         return self.operation_key(node) in ("row.create", "row.update")

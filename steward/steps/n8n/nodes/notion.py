@@ -287,7 +287,7 @@ def _searched(response: AnyJson, fields: ServiceFields) -> list[JsonObject]:
 
 def _searching(kind: str = "") -> ServiceOperation:
     return ServiceOperation(
-        "POST", "/search", _search(kind), answered=_searched, next_page=_next_page, is_query=True, limit=50
+        "POST", "/search", _search(kind), to_items=_searched, next_page=_next_page, is_query=True, limit=50
     )
 
 
@@ -301,7 +301,7 @@ _CREATE_PAGE = ServiceOperation(
     recipient="databaseId",
     text="title",
     needed=_DATABASE,
-    answered=_pages,
+    to_items=_pages,
     check=_block_problems,
 )
 _UPDATE_PAGE = ServiceOperation(
@@ -311,38 +311,38 @@ _UPDATE_PAGE = ServiceOperation(
     recipient="pageId",
     needed=_PAGE_ID,
     choose_path=_page_path,
-    answered=_pages,
+    to_items=_pages,
     check=_block_problems,
 )
-_GET_PAGE = ServiceOperation("GET", "", needed=_PAGE_ID, choose_path=_page_path, answered=_pages)
+_GET_PAGE = ServiceOperation("GET", "", needed=_PAGE_ID, choose_path=_page_path, to_items=_pages)
 _OPERATIONS = {
     "databasePage.create": _CREATE_PAGE,
     "databasePage.update": _UPDATE_PAGE,
     "databasePage.get": _GET_PAGE,
     "databasePage.getAll": ServiceOperation(
-        "POST", "", _query, needed=_DATABASE, answered=_pages, next_page=_next_page, is_query=True,
+        "POST", "", _query, needed=_DATABASE, to_items=_pages, next_page=_next_page, is_query=True,
         choose_path=lambda fields: f"{_database_path(fields)}/query", check=_condition_problems, limit=50,
     ),
     "page.create": ServiceOperation(
-        "POST", "/pages", _create_page, recipient="pageId", text="title", needed=_PAGE_ID, answered=_pages,
+        "POST", "/pages", _create_page, recipient="pageId", text="title", needed=_PAGE_ID, to_items=_pages,
         check=_block_problems,
     ),
     "page.get": _GET_PAGE,
     "page.archive": ServiceOperation(
         "PATCH", "", {"archived": lambda fields: True}, recipient="pageId", needed=_PAGE_ID,
-        choose_path=_page_path, answered=_pages,
+        choose_path=_page_path, to_items=_pages,
     ),
     "page.search": _searching(),
     "block.append": ServiceOperation(
         "PATCH", "", _append, recipient="blockId", needed=_BLOCK, choose_path=_children_path,
-        answered=lambda response, fields: _results(response), check=_block_problems,
+        to_items=lambda response, fields: _results(response), check=_block_problems,
     ),
     "block.getAll": ServiceOperation(
         "GET", "", {"page_size": lambda fields: _PAGE}, needed=_BLOCK, choose_path=_children_path,
-        answered=_block_texts, next_page=_next_page, check=_nested_problems, limit=50,
+        to_items=_block_texts, next_page=_next_page, check=_nested_problems, limit=50,
     ),
     "database.get": ServiceOperation(
-        "GET", "", needed=_DATABASE, choose_path=_database_path, answered=_databases
+        "GET", "", needed=_DATABASE, choose_path=_database_path, to_items=_databases
     ),
     "database.getAll": _searching("database"),
     "database.search": _searching("database"),
@@ -365,7 +365,7 @@ class NotionNode(ServiceNode):
     service = "Notion"
     parameters = frozenset(_NAMES.split(" "))
     collections = _COLLECTIONS
-    answer_parameters = ("simple", "simplifyOutput")
+    response_parameters = ("simple", "simplifyOutput")
     default_resource = "page"
     default_operations = _DEFAULTS
     operations = _OPERATIONS

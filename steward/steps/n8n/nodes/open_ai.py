@@ -33,11 +33,11 @@ _PROMPTS: Mapping[str, Mapping[str, Shape]] = {
 }
 
 
-def _choices(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+def _choices(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
     """Returns the choices, or the whole response if the step asks for it."""
     if not fields.flag("simplifyOutput", True):
-        return [answer] if isinstance(answer, Mapping) else []
-    rows = js.get_path(answer, "choices")
+        return [response] if isinstance(response, Mapping) else []
+    rows = js.get_path(response, "choices")
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
@@ -54,7 +54,7 @@ def _model(name: str) -> ServiceOperation:
         "POST",
         "/chat/completions" if is_chat else "/completions",
         CallForm(f"{name}:model", (_OPTIONS,), _PROMPTS[name]),
-        needed="prompt", recipient="", text="prompt", answered=_choices, check=problems, is_query=True,
+        needed="prompt", recipient="", text="prompt", to_items=_choices, check=problems, is_query=True,
     )  # fmt: skip
 
 

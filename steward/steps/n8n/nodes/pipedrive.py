@@ -75,7 +75,7 @@ def _next_page(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, st
 def _list(path: str, table: OptionTable) -> ServiceOperation:
     return ServiceOperation(
         "GET", path, lambda fields: {"limit": _PAGE, **table.read(fields)},
-        answered=_data, next_page=_next_page, check=_checked(table),
+        to_items=_data, next_page=_next_page, check=_checked(table),
     )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def _search(path: str, names: str) -> ServiceOperation:
         return {"term": fields.text("term"), "limit": _PAGE, **exact, **table.read(fields)}
 
     return ServiceOperation(
-        "GET", path, query, needed={"term": "what it searches for"}, answered=_hits, next_page=_next_page,
+        "GET", path, query, needed={"term": "what it searches for"}, to_items=_hits, next_page=_next_page,
         check=_checked(table),
     )  # fmt: skip
 
@@ -95,19 +95,19 @@ def _search(path: str, names: str) -> ServiceOperation:
 def _create(path: str, table: OptionTable, first: Fields, label: str, words: str) -> ServiceOperation:
     return ServiceOperation(
         "POST", path, lambda fields: {**first(fields), **table.read(fields)}, text=label,
-        needed={label: words}, answered=_data, check=_checked(table),
+        needed={label: words}, to_items=_data, check=_checked(table),
     )  # fmt: skip
 
 
 def _update(path: str, names: str, shapes: Mapping[str, AnyJson] = _CUSTOM) -> ServiceOperation:
     table = OptionTable("updateFields", names, shapes)
-    return ServiceOperation("PUT", path, table.read, answered=_data, check=_checked(table))
+    return ServiceOperation("PUT", path, table.read, to_items=_data, check=_checked(table))
 
 
 def _operations_on_one(path: str) -> dict[str, ServiceOperation]:
     return {
-        "get": ServiceOperation("GET", path, answered=_data, check=_name_problems),
-        "delete": ServiceOperation("DELETE", path, answered=_data),
+        "get": ServiceOperation("GET", path, to_items=_data, check=_name_problems),
+        "delete": ServiceOperation("DELETE", path, to_items=_data),
     }
 
 
@@ -135,7 +135,7 @@ _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
         **_operations_on_one("/deals/{dealId}"),
         "create": _create("/deals", _extra(_DEAL), _new_deal, "title", "the title of the deal"),
         "update": _update("/deals/{dealId}", f"title {_DEAL}"),
-        "duplicate": ServiceOperation("POST", "/deals/{dealId}/duplicate", answered=_data),
+        "duplicate": ServiceOperation("POST", "/deals/{dealId}/duplicate", to_items=_data),
         "getAll": _list(
             "/deals",
             OptionTable(

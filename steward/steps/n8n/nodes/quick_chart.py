@@ -14,10 +14,10 @@ from steward.outbound.response import PlatformResponse
 from steward.steps.n8n import item_files
 from steward.steps.n8n.option_tables import OptionTable
 from steward.steps.n8n.service_fields import ServiceFields
-from steward.steps.workflow.answers import run_data_in_read_problems
 from steward.steps.workflow.external_calls import as_item_failure, web_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.responses import run_data_in_read_problems
 from steward.steps.workflow.step_types import (
     FieldUse,
     ItemFailed,

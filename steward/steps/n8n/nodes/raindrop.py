@@ -30,7 +30,7 @@ _NEW = OptionTable("additionalFields", "important order title", {"tags": _tags})
 _OPERATIONS = {
     "bookmark.create": send(
         "POST", "/raindrop", CallForm("link", (_NEW,), {"collectionId": _collection}), needed="link",
-        recipient="link", answered=elements("item"),
+        recipient="link", to_items=elements("item"),
     ),
     "bookmark.get": get("/raindrop/{bookmarkId}", items="item"),
     "bookmark.getAll": get_all(

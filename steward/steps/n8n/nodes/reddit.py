@@ -70,26 +70,26 @@ def _json_data(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str
 _OPERATIONS = {
     "post.create": send(
         "POST", "/api/submit", CallForm("title kind text url resubmit"), needed="subreddit title",
-        recipient="subreddit", text="title", is_form=True, query=_as_json, answered=_json_data,
+        recipient="subreddit", text="title", is_form=True, query=_as_json, to_items=_json_data,
         makes=_new_post,
     ),
     "post.getAll": get_all(
         "", "", _next_page, CallForm(tables=(_FILTERS,)), limit=100, needed="subreddit",
-        choose_path=_listing_path, answered=_posts, makes=_listing,
+        choose_path=_listing_path, to_items=_posts, makes=_listing,
     ),
     "post.search": get_all(
         "", "", _next_page, CallForm("location subreddit", (_SORT,)), limit=100, needed="keyword",
-        choose_path=_search_path, answered=_posts, makes=_search,
+        choose_path=_search_path, to_items=_posts, makes=_search,
     ),
     "post.delete": send(
         "POST", "/api/del", CallForm(shapes={"postId": lambda value: {"id": f"t3_{value}"}}),
-        needed="postId", recipient="postId", is_form=True, answered=success,
+        needed="postId", recipient="postId", is_form=True, to_items=success,
     ),
     "postComment.create": send(
         "POST", "/api/comment",
         CallForm("commentText:text", shapes={"postId": lambda value: {"thing_id": f"t3_{value}"}}),
         needed="postId commentText", recipient="postId", text="commentText", is_form=True,
-        query=_as_json, answered=_json_data,
+        query=_as_json, to_items=_json_data,
     ),
     "subreddit.get": get(
         "/r/{subreddit}/about.json", items="data",

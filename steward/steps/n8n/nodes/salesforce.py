@@ -46,10 +46,10 @@ def _record(resource: str, name: str, number: str, fields: str, first: str) -> d
     return {
         f"{resource}.create": send("POST", path, CallForm(first, (new,)), needed=needed, text=text),
         f"{resource}.update": send(
-            "PATCH", f"{path}/{{{number}}}", CallForm(tables=(changes,)), answered=_changed
+            "PATCH", f"{path}/{{{number}}}", CallForm(tables=(changes,)), to_items=_changed
         ),
         f"{resource}.get": get(f"{path}/{{{number}}}"),
-        f"{resource}.delete": send("DELETE", f"{path}/{{{number}}}", answered=_changed),
+        f"{resource}.delete": send("DELETE", f"{path}/{{{number}}}", to_items=_changed),
     }
 
 

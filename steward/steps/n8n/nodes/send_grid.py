@@ -98,8 +98,8 @@ class SendGridNode(HttpServiceNode):
     default_operations = _DEFAULTS
     operations = _OPERATIONS
 
-    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
+    def items_of_response(self, sent: SentItem, response: WriteResponse) -> Iterable[Item]:
         """Returns SendGrid's message id for a mail, else the response."""
         if sent.settings["operation"] != "mail.send":
-            return super().answered_item(sent, answer)
-        return [Item({"messageId": dict(answer.headers).get("x-message-id")})]
+            return super().items_of_response(sent, response)
+        return [Item({"messageId": dict(response.headers).get("x-message-id")})]

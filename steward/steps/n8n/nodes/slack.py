@@ -136,21 +136,21 @@ def _update(fields: ServiceFields) -> dict[str, JsonValue]:
     return {"channel": _receiver(fields), "ts": fields.value("ts"), **_content(fields), **options}
 
 
-def _answered(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
+def _answered(response: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns the response; from version 2 on its timestamp is named `message_timestamp`."""
-    item = dict(answer) if isinstance(answer, Mapping) else {}
+    item = dict(response) if isinstance(response, Mapping) else {}
     if fields.version >= 2 and "ts" in item:
         item["message_timestamp"] = item.pop("ts")
     return [item]
 
 
-def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    cursor = _inner(answer, "response_metadata").get("next_cursor")
+def _next_page(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    cursor = _inner(response, "response_metadata").get("next_cursor")
     return {**query, "cursor": str(cursor)} if cursor else None
 
 
-def _members(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
-    members = answer.get("members") if isinstance(answer, Mapping) else None
+def _members(response: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+    members = response.get("members") if isinstance(response, Mapping) else None
     return [{"member": member} for member in (members if isinstance(members, list) else ())]
 
 
@@ -190,7 +190,7 @@ _POST = ServiceOperation(
     _post,
     recipient=_channel,
     text="text",
-    answered=_answered,
+    to_items=_answered,
     choose_path=_post_path,
     check=_message_problems,
 )
@@ -198,15 +198,15 @@ _CHANNEL, _MESSAGE = {"channel": "channelId"}, {"channel": "channelId", "timesta
 _OPERATIONS = {
     "message.post": _POST,
     "message.postEphemeral": ServiceOperation(
-        "POST", "/chat.postEphemeral", _post, recipient=_channel, text="text", answered=_answered
+        "POST", "/chat.postEphemeral", _post, recipient=_channel, text="text", to_items=_answered
     ),
     "message.update": ServiceOperation(
-        "POST", "/chat.update", _update, recipient=_channel, text="text", answered=_answered,
+        "POST", "/chat.update", _update, recipient=_channel, text="text", to_items=_answered,
         needed={"ts": "which message it changes"},
     ),
     "message.delete": ServiceOperation(
         "POST", "/chat.delete", {"channel": _receiver, "ts": "timestamp"}, recipient=_channel,
-        needed={"timestamp": "which message it deletes"}, answered=_answered,
+        needed={"timestamp": "which message it deletes"}, to_items=_answered,
     ),
     "message.getPermalink": ServiceOperation(
         "GET", "/chat.getPermalink", {"channel": "channelId", "message_ts": "timestamp"}, needed=_WHEN
@@ -231,7 +231,7 @@ _OPERATIONS = {
         needed=_WHERE | {"ts": "which message it means"},
     ),
     "channel.member": ServiceOperation(
-        "GET", "/conversations.members", _CHANNEL, answered=_members, needed=_WHERE, next_page=_next_page
+        "GET", "/conversations.members", _CHANNEL, to_items=_members, needed=_WHERE, next_page=_next_page
     ),
     "channel.create": ServiceOperation(
         "POST", "/conversations.create",

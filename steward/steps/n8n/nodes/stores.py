@@ -61,7 +61,7 @@ class StoreNode(StepType, ABC):
     """The base of the nodes of both store platforms."""
 
     platform = ""
-    answers_with_object = False  # whether the store returns the whole object after a change
+    returns_object = False  # whether the store returns the whole object after a change
     fields: Mapping[tuple[str, str], str] = {}
     resources: frozenset[str] = frozenset()
     default_resource = "product"
@@ -153,9 +153,9 @@ class StoreNode(StepType, ABC):
                 item_proposals.fail_item(index, " ".join(faults))
                 continue
             item_proposals.items.append(Item({**item.json, **after}, paired_with(index)))
-            if self.answers_with_object and proposals and call.step.origin is not None:
+            if self.returns_object and proposals and call.step.origin is not None:
                 use = ResponseUse(call.step.origin.source_type, {}, is_needed=False)
-                item_proposals.answers[len(item_proposals.items) - 1] = use
+                item_proposals.response_uses[len(item_proposals.items) - 1] = use
             item_proposals.unchanged += not proposals
             for proposal in proposals:
                 item_proposals.proposals.append(proposal)
@@ -215,14 +215,14 @@ class WooCommerceNode(StoreNode):
 
     types = ("wooCommerce",)
     platform = "woocommerce"
-    answers_with_object = True
+    returns_object = True
     fields = WOO
     parameters = StoreNode.parameters | {"filters"}
     resources = frozenset(("product", "order", "customer"))
 
-    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
+    def items_of_response(self, sent: SentItem, response: WriteResponse) -> Iterable[Item]:
         """Returns the object from the store's response."""
-        fields = answer.json()
+        fields = response.json()
         return (Item(fields),) if isinstance(fields, Mapping) else (sent.item,)
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:

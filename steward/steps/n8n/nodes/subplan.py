@@ -163,7 +163,7 @@ def _step_result(call: StepCall, result: NodeResult, failed: Items) -> NodeResul
         result.outputs[0] = [
             replace(item, paired=paired_with(index)) for index, item in enumerate(call.items)
         ]
-        result.item_of, result.answers = (-1,) * len(result.item_of), {}
+        result.item_of, result.response_uses = (-1,) * len(result.item_of), {}
     return _with_error_output(call, result, failed)
 
 
@@ -199,7 +199,10 @@ def _add_called(result: NodeResult, called: SubWorkflowResult, index: int | None
     result.item_of += tuple(
         item_index + shift if item_index >= 0 else item_index for item_index in called.item_of
     )
-    result.answers = {**result.answers, **{shift + index: use for index, use in called.answers.items()}}
+    result.response_uses = {
+        **result.response_uses,
+        **{shift + index: use for index, use in called.response_uses.items()},
+    }
     result.counts = result.counts.plus(called.counts)
     return result
 

@@ -1,4 +1,4 @@
-"""The node telegram: messages, chats and answers to callbacks, through the bound bot."""
+"""The node telegram: messages, chats and replies to callbacks, through the bound bot."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.steps.n8n import item_files
 from steward.steps.n8n.drive_fields import call_file, file_of_run
 from steward.steps.n8n.service_fields import ServiceFields
-from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_response
 from steward.steps.workflow.external_calls import read_items
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
@@ -114,7 +114,7 @@ def _media_group(fields: ServiceFields) -> JsonObject:
     return {"chat_id": fields.value("chatId"), "media": media, **_options(fields)}
 
 
-def _inline_answer(fields: ServiceFields) -> JsonObject:
+def _inline_reply(fields: ServiceFields) -> JsonObject:
     results = fields.json("results", "Results")
     return {"inline_query_id": fields.value("queryId"), "results": results, **_options(fields)}
 
@@ -186,7 +186,7 @@ _OPERATIONS = {
         "GET", "/getChatMember", {"chat_id": "chatId", "user_id": "userId"}, needed=_CHAT
     ),
     "chat.administrators": ServiceOperation(
-        "GET", "/getChatAdministrators", {"chat_id": "chatId"}, needed=_CHAT, answered=_administrators
+        "GET", "/getChatAdministrators", {"chat_id": "chatId"}, needed=_CHAT, to_items=_administrators
     ),
     "chat.leave": _sent("leaveChat", _CHAT, chat_id="chatId"),
     "chat.setDescription": _sent("setChatDescription", _CHAT, chat_id="chatId", description="description"),
@@ -195,7 +195,7 @@ _OPERATIONS = {
         "answerCallbackQuery", {"queryId": "which query it answers"}, callback_query_id="queryId"
     ),
     "callback.answerInlineQuery": ServiceOperation(
-        "POST", "/answerInlineQuery", _inline_answer, needed={"queryId": "which query it answers"}
+        "POST", "/answerInlineQuery", _inline_reply, needed={"queryId": "which query it answers"}
     ),
     "file.get": ServiceOperation(
         "GET", "/getFile", {"file_id": "fileId"}, needed={"fileId": "which file it means"}
@@ -240,7 +240,7 @@ class TelegramNode(ServiceNode):
         async def fetch(index: int, item: Item) -> list[Item]:
             fields = ServiceFields(call.params(index), call.version, {}, item.json)
             request = self.operations["file.get"].call(fields)
-            response = parsed_answer(
+            response = parsed_response(
                 (await port.read(request.path, request.query)).body.decode("utf-8", "replace")
             )
             path = js.text(js.get_path(response, "result.file_path"))

@@ -47,7 +47,7 @@ def _success(response: JsonValue, fields: ServiceFields) -> list[dict[str, JsonV
 
 
 def _act(method: str, path: str) -> ServiceOperation:
-    return ServiceOperation(method, path, recipient="taskId", needed=_TASK, answered=_success)
+    return ServiceOperation(method, path, recipient="taskId", needed=_TASK, to_items=_success)
 
 
 _OPERATIONS = {
@@ -57,7 +57,7 @@ _OPERATIONS = {
     ),
     "task.update": ServiceOperation(
         "POST", "/tasks/{taskId}", _CHANGES.read, recipient="taskId", text="updateFields.content",
-        needed=_TASK, check=_CHANGES.check, answered=_success,
+        needed=_TASK, check=_CHANGES.check, to_items=_success,
     ),
     "task.get": ServiceOperation("GET", "/tasks/{taskId}", needed=_TASK),
     "task.getAll": ServiceOperation(
@@ -68,7 +68,7 @@ _OPERATIONS = {
     "task.move": send(
         "POST", "/tasks/{taskId}/move",
         CallForm("project:project_id", (OptionTable("options", "parent:parent_id section:section_id"),)),
-        needed="project", answered=_success,
+        needed="project", to_items=_success,
     ),
     "task.close": _act("POST", "/tasks/{taskId}/close"),
     "task.reopen": _act("POST", "/tasks/{taskId}/reopen"),

@@ -56,7 +56,7 @@ def _list_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _list(path: str) -> ServiceOperation:
-    return ServiceOperation("GET", path, _FIELDS.read, answered=_limited, needed=_ID, check=_list_problems)
+    return ServiceOperation("GET", path, _FIELDS.read, to_items=_limited, needed=_ID, check=_list_problems)
 
 
 def _get(path: str) -> ServiceOperation:

@@ -77,15 +77,15 @@ _OPERATIONS = {
     "tweet.search": get_all(
         "/tweets/search/recent", "data", token_pages("meta.next_token", "next_token"),
         CallForm("searchText:query", (_SEARCH,), fixed={"max_results": _PAGE}), limit=50,
-        needed="searchText", check=_present_only, answered=elements("data"),
+        needed="searchText", check=_present_only, to_items=elements("data"),
     ),
     "user.searchUser": get("", items="data", choose_path=_user_path, check=_present_only),
     "tweet.create": ServiceOperation(
         "POST", "/tweets", _new_tweet, recipient="additionalFields.inReplyToStatusId", text="text",
-        needed={"text": "the text of the post"}, answered=_data, check=_checked,
+        needed={"text": "the text of the post"}, to_items=_data, check=_checked,
     ),
     "tweet.delete": ServiceOperation(
-        "DELETE", "/tweets/", recipient="tweetDeleteId", answered=_data,
+        "DELETE", "/tweets/", recipient="tweetDeleteId", to_items=_data,
         choose_path=lambda fields: f"/tweets/{_tweet_id(fields.value('tweetDeleteId'))}",
         needed={"tweetDeleteId": "which post it means"},
     ),
@@ -108,7 +108,7 @@ class TwitterNode(HttpServiceNode):
     default_operations = _DEFAULTS
     operations = _OPERATIONS
 
-    def lacks_answer(self, node: NodeDefinition) -> bool:
+    def lacks_response(self, node: NodeDefinition) -> bool:
         """Returns True for version 1, whose output has a form that X no longer returns."""
         return node.version < 2
 

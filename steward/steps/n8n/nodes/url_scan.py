@@ -26,7 +26,7 @@ def _with_id(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, 
 
 _OPERATIONS = {
     "scan.perform": send(
-        "POST", "/scan/", CallForm("url", (_OPTIONS,)), needed="url", recipient="url", answered=_with_id
+        "POST", "/scan/", CallForm("url", (_OPTIONS,)), needed="url", recipient="url", to_items=_with_id
     ),
     "scan.get": get("/result/{scanId}/"),
 }

@@ -39,7 +39,7 @@ _OPERATIONS = {
     "item.getAll": get_all(
         _ITEMS, "items", offset_pages("items", 100), CallForm(fixed={"limit": 100}), limit=100
     ),
-    "item.deleteItem": send("DELETE", f"{_ITEMS}/{{itemId}}", answered=success),
+    "item.deleteItem": send("DELETE", f"{_ITEMS}/{{itemId}}", to_items=success),
 }
 _DEFAULTS = {"item": "get"}
 

@@ -87,7 +87,7 @@ _OPERATIONS = {
     ),
     "playlistItem.delete": send(
         "DELETE", "/playlistItems", needed="playlistItemId", recipient="playlistItemId",
-        query=lambda fields: {"id": fields.text("playlistItemId")}, answered=success,
+        query=lambda fields: {"id": fields.text("playlistItemId")}, to_items=success,
     ),
     "video.get": _read("video", "/videos", CallForm("videoId:id")),
     "video.getAll": get_all(
@@ -96,11 +96,11 @@ _OPERATIONS = {
     "video.rate": send(
         "POST", "/videos/rate", needed="videoId rating", recipient="videoId", text="rating",
         query=lambda fields: {"id": fields.text("videoId"), "rating": fields.text("rating")},
-        answered=success,
+        to_items=success,
     ),
     "video.delete": send(
         "DELETE", "/videos", needed="videoId", recipient="videoId",
-        query=lambda fields: {"id": fields.text("videoId")}, answered=success,
+        query=lambda fields: {"id": fields.text("videoId")}, to_items=success,
     ),
 }  # fmt: skip
 _DEFAULTS = {"channel": "getAll", "playlist": "getAll", "playlistItem": "add", "video": "getAll"}

@@ -139,7 +139,7 @@ _OPERATIONS = {
         ],
     ),
     "ticket.delete": ServiceOperation(
-        "DELETE", "/tickets/{id}.json", answered=_success, check=_suspended
+        "DELETE", "/tickets/{id}.json", to_items=_success, check=_suspended
     ),
     "user.create": ServiceOperation(
         "POST", "/users.json", _new_user, "user", recipient="additionalFields.email", text="name",

@@ -18,9 +18,9 @@ _OPERATIONS = {
         CallForm(tables=(_FILTERS,), fixed={"page_size": 100}), limit=30,
     ),
     "meeting.update": send(
-        "PATCH", "/meetings/{meetingId}", CallForm(tables=(_CHANGES,)), answered=success
+        "PATCH", "/meetings/{meetingId}", CallForm(tables=(_CHANGES,)), to_items=success
     ),
-    "meeting.delete": send("DELETE", "/meetings/{meetingId}", answered=success),
+    "meeting.delete": send("DELETE", "/meetings/{meetingId}", to_items=success),
 }  # fmt: skip
 _DEFAULTS = {"meeting": "create"}
 

@@ -108,14 +108,14 @@ class Evaluator:
         `keep_dates`.
         """
         indexes = list(range(len(context.items)) if places is None else places)
-        answers = _evaluate_all_paths(templates, context, indexes)
-        remaining = [template for template, answer in zip(templates, answers, strict=True) if answer is None]
+        results = _evaluate_all_paths(templates, context, indexes)
+        remaining = [template for template, result in zip(templates, results, strict=True) if result is None]
         evaluated: Iterator[list[Outcome]] = iter(())
         if remaining and indexes:
             evaluated = iter(
                 await self._evaluate_in_sandbox(remaining, context, indexes, keep_dates=keep_dates)
             )
-        return [next(evaluated, []) if answer is None else answer for answer in answers]
+        return [next(evaluated, []) if result is None else result for result in results]
 
     async def run_code(self, script: Script, context: ExpressionContext) -> CodeResult:
         """Runs a script over all items of the context. Raises CodeFailed, CodeStopped.
@@ -150,8 +150,8 @@ class Evaluator:
         """
         if not pairs:
             return []
-        answer = await self._ask(JAVASCRIPT, {"op": "match"}, list(pairs), _EXPRESSION_SECONDS)
-        (matched,) = message.all_parts(answer, 1)
+        result = await self._ask(JAVASCRIPT, {"op": "match"}, list(pairs), _EXPRESSION_SECONDS)
+        (matched,) = message.all_parts(result, 1)
         if not isinstance(matched, list) or len(matched) != len(pairs):
             raise message.crash_error()
         return [match if isinstance(match, bool) else None for match in matched]
@@ -164,11 +164,11 @@ class Evaluator:
         parts: list[JsonValue] = []
         if sources:
             body = {"texts": sources, "environment": environment, "now": int(now.timestamp() * 1000)}
-            answer = await self._ask(LIQUID, {"op": "render"}, body, _EXPRESSION_SECONDS)
-            parts = message.all_parts(answer, len(sources))
-        answers = iter(parts)
+            result = await self._ask(LIQUID, {"op": "render"}, body, _EXPRESSION_SECONDS)
+            parts = message.all_parts(result, len(sources))
+        results = iter(parts)
         return [
-            _rendered(next(answers)) if template.lang is Lang.LIQUID else template.text for template in texts
+            _rendered(next(results)) if template.lang is Lang.LIQUID else template.text for template in texts
         ]
 
     async def read_file(self, format_: str, content: bytes, options: JsonObject) -> JsonValue:
@@ -206,8 +206,8 @@ class Evaluator:
         body["templates"] = [message.parts_of(template) for template in templates]
         body["places"] = places
         header: dict[str, object] = {"op": "evaluate", "places": len(places)}
-        answer = await self._ask(JAVASCRIPT, header, body, _EXPRESSION_SECONDS)
-        return message.read_blocks(answer, len(templates), len(places), keep_dates=keep_dates)
+        result = await self._ask(JAVASCRIPT, header, body, _EXPRESSION_SECONDS)
+        return message.read_blocks(result, len(templates), len(places), keep_dates=keep_dates)
 
     async def _run_over_items(self, text: str, mode: str, context: ExpressionContext) -> JsonObject:
         return await self._run_script(text, mode, message.encode_context(context, *names_in([text])))
@@ -244,14 +244,14 @@ def _evaluate_all_paths(
 
     Raises CodeStopped.
     """
-    answers, text_budget = [], MESSAGE_BYTES
+    results, text_budget = [], MESSAGE_BYTES
     for template in templates:
-        answers.append(answer := evaluate_paths(template, context, indexes))
-        if answer is not None and not template.typed:
-            text_budget -= sum(len(outcome) for outcome in answer if isinstance(outcome, str))
+        results.append(result := evaluate_paths(template, context, indexes))
+        if result is not None and not template.typed:
+            text_budget -= sum(len(outcome) for outcome in result if isinstance(outcome, str))
         if text_budget < 0:
             raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
-    return answers
+    return results
 
 
 def _as_index(value: object) -> int:

@@ -152,11 +152,11 @@ def parts_of(template: ParameterTemplate) -> list[object]:
 
 
 def read_blocks(
-    answer: bytes, templates: int, places: int, *, keep_dates: bool = False
+    result: bytes, templates: int, places: int, *, keep_dates: bool = False
 ) -> list[list[Outcome]]:
     """Decodes the outcomes of each template for each index. Raises CodeStopped for an invalid reply."""
     try:
-        blocks = _BLOCKS.decode(answer)
+        blocks = _BLOCKS.decode(result)
     except (msgspec.MsgspecError, RecursionError, ValueError) as end:
         raise crash_error() from end
     outcomes: list[list[Outcome]] = [[] for _ in range(templates)]
@@ -204,25 +204,25 @@ def _special_value(kind: object, words: Sequence[str]) -> Outcome:
     raise crash_error()
 
 
-def single_part(answer: bytes) -> JsonObject:
+def single_part(result: bytes) -> JsonObject:
     """Decodes a reply of exactly one object. Raises CodeStopped for an invalid reply."""
-    part = _decoded(answer)
+    part = _decoded(result)
     if not isinstance(part, list) or len(part) != 1 or not isinstance(part[0], dict):
         raise crash_error()
     return part[0]
 
 
-def all_parts(answer: bytes, count: int) -> list[JsonValue]:
+def all_parts(result: bytes, count: int) -> list[JsonValue]:
     """Decodes a reply of `count` parts. Raises CodeStopped for an invalid reply."""
-    parts = _decoded(answer)
+    parts = _decoded(result)
     if not isinstance(parts, list) or len(parts) != count:
         raise crash_error()
     return parts
 
 
-def _decoded(answer: bytes) -> JsonValue:
+def _decoded(result: bytes) -> JsonValue:
     try:
-        decoded: JsonValue = msgspec.json.decode(answer)
+        decoded: JsonValue = msgspec.json.decode(result)
     except (msgspec.MsgspecError, RecursionError, ValueError) as end:
         raise crash_error() from end
     return decoded

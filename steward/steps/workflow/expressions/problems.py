@@ -28,20 +28,20 @@ def template_problems(
     chunks: Sequence[Sequence[tuple[int, str]]], reply: JsonValue
 ) -> tuple[tuple[ExpressionProblem, ...], ...]:
     """Returns the problems of templates; columns count characters of the parameter's text."""
-    answers = _list(reply, len(chunks))
+    results = _list(reply, len(chunks))
     return tuple(
         tuple(
             _problem(problem, column - 1)
-            for (column, _), problems in zip(columns, _list(answer, len(columns)), strict=True)
+            for (column, _), problems in zip(columns, _list(result, len(columns)), strict=True)
             for problem in _list(problems)
         )
-        for columns, answer in zip(chunks, answers, strict=True)
+        for columns, result in zip(chunks, results, strict=True)
     )
 
 
 def script_problems(reply: JsonValue, count: int) -> tuple[tuple[ExpressionProblem, ...], ...]:
     """Returns the problems of scripts."""
-    return tuple(tuple(_problem(problem) for problem in _list(answer)) for answer in _list(reply, count))
+    return tuple(tuple(_problem(problem) for problem in _list(result)) for result in _list(reply, count))
 
 
 def liquid_problems(reply: Sequence[JsonValue]) -> tuple[tuple[ExpressionProblem, ...], ...]:
@@ -54,9 +54,9 @@ def liquid_problems(reply: Sequence[JsonValue]) -> tuple[tuple[ExpressionProblem
                 f"The text cannot be made: {message}.",
                 "Correct the text in Shopify Flow and export again.",
             )
-            for message in _list(answer)
+            for message in _list(result)
         )
-        for answer in reply
+        for result in reply
     )
 
 

@@ -1,4 +1,4 @@
-"""The types of answers' fields for the OpenAPI document; answers are not validated against them."""
+"""The types of responses' fields for the OpenAPI document; responses are not validated against them."""
 
 from collections.abc import Iterable
 from typing import Annotated, TypeAlias

@@ -99,7 +99,7 @@ def send_each_item(
 ) -> NodeResult:
     """Proposes a request for each item; if one cannot be built, its item fails with `failure_of`.
 
-    `settings_of` returns the parameters that `answered_item` needs.
+    `settings_of` returns the parameters that `items_of_response` needs.
     """
     item_proposals, access = ItemProposals(call, failure_of), web_access_of(call)
     for index in range(len(call.items)):
@@ -117,29 +117,29 @@ def send_each_item(
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_ANSWER_SETTINGS = ("responseFormat", "dataPropertyName")
+_RESPONSE_SETTINGS = ("responseFormat", "dataPropertyName")
 
 
-def answer_settings(params: Params) -> JsonObject:
-    """Returns the parameters that `answered_items` needs. Raises ItemFailed."""
-    settings = {name: params.get(name) for name in _ANSWER_SETTINGS if params.has(name)}
+def response_settings(params: Params) -> JsonObject:
+    """Returns the parameters that `recorded_response_items` needs. Raises ItemFailed."""
+    settings = {name: params.get(name) for name in _RESPONSE_SETTINGS if params.has(name)}
     return {**settings, "options": js.deep_copy(params.get("options", {}))}
 
 
-def answered_items(settings: JsonObject, answer: WriteResponse) -> list[Item]:
-    """Returns the recorded answer to a send as items, like a read's response. Raises ItemFailed."""
-    response = PlatformResponse(answer.status, answer.headers, answer.text.encode())
-    return [Item(fields) for fields in response_items(response, Params(settings))]
+def recorded_response_items(settings: JsonObject, response: WriteResponse) -> list[Item]:
+    """Returns the recorded response to a send as items, like a read's response. Raises ItemFailed."""
+    recorded = PlatformResponse(response.status, response.headers, response.text.encode())
+    return [Item(fields) for fields in response_items(recorded, Params(settings))]
 
 
 class StatusFailed(ItemFailed):
     """Raised for a response with an error status."""
 
-    def __init__(self, answer: PlatformResponse) -> None:
-        super().__init__(f"The address answered with status {answer.status}.")
-        self.status = answer.status
+    def __init__(self, response: PlatformResponse) -> None:
+        super().__init__(f"The address answered with status {response.status}.")
+        self.status = response.status
         # A character has at most four bytes, so this decodes no more of a large body than is shown.
-        self.text = answer.body[: 4 * REFUSAL_CHARACTERS].decode("utf-8", "replace")
+        self.text = response.body[: 4 * REFUSAL_CHARACTERS].decode("utf-8", "replace")
 
 
 def status_error(status: int, text: str) -> JsonObject:
@@ -181,19 +181,19 @@ def is_tolerant(params: Params) -> bool:
     return params.flag("options.response.response.neverError") or params.flag("options.ignoreResponseCode")
 
 
-def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, JsonValue]]:
+def response_items(response: PlatformResponse, params: Params) -> list[dict[str, JsonValue]]:
     """Returns a response as items: an object becomes one, a list one per element, text a field.
 
     The item of a file lacks the content. Raises ItemFailed, StatusFailed.
     """
-    if not answer.ok and not is_tolerant(params):
-        raise StatusFailed(answer)
-    if holds_file(answer, params):
-        return [fields_beside_file(answer, params)]
+    if not response.ok and not is_tolerant(params):
+        raise StatusFailed(response)
+    if holds_file(response, params):
+        return [fields_beside_file(response, params)]
     field = _response_field(params)
-    body = response_body(answer, params)
+    body = response_body(response, params)
     if _asks_full_response(params):
-        return [full_response(answer, body)]
+        return [full_response(response, body)]
     if isinstance(body, list):
         return [dict(element) if isinstance(element, Mapping) else {field: element} for element in body]
     return [dict(body) if isinstance(body, Mapping) else {field: body}]
@@ -204,31 +204,31 @@ def _asks_full_response(params: Params) -> bool:
     return params.flag("options.response.response.fullResponse") or params.flag("options.fullResponse")
 
 
-def full_response(answer: PlatformResponse, body: JsonValue) -> dict[str, JsonValue]:
+def full_response(response: PlatformResponse, body: JsonValue) -> dict[str, JsonValue]:
     """Returns a response with its status and headers."""
     return {
         "body": body,
-        "headers": dict(answer.headers),
-        "statusCode": answer.status,
-        "statusMessage": responses.get(answer.status, ""),
+        "headers": dict(response.headers),
+        "statusCode": response.status,
+        "statusMessage": responses.get(response.status, ""),
     }
 
 
-def holds_file(answer: PlatformResponse, params: Params) -> bool:
+def holds_file(response: PlatformResponse, params: Params) -> bool:
     """Returns whether a response, if its format is autodetected, is neither JSON nor text."""
-    is_detected = response_format(params) == "autodetect" and answer.body != b""
-    return is_detected and _FILE.match(_media_type(answer)) is not None
+    is_detected = response_format(params) == "autodetect" and response.body != b""
+    return is_detected and _FILE.match(_media_type(response)) is not None
 
 
-def fields_beside_file(answer: PlatformResponse, params: Params) -> dict[str, JsonValue]:
+def fields_beside_file(response: PlatformResponse, params: Params) -> dict[str, JsonValue]:
     """Returns the fields of an item that holds the body of a response as its file."""
-    fields = full_response(answer, None) if _asks_full_response(params) else {}
+    fields = full_response(response, None) if _asks_full_response(params) else {}
     fields.pop("body", None)
     return fields
 
 
-def _media_type(answer: PlatformResponse) -> str:
-    return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+def _media_type(response: PlatformResponse) -> str:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 _JSON_TYPE = re.compile(r"[/+-]json(?:-\d[\d.]*)?$")  # excludes lines of JSON such as x-ndjson
@@ -247,10 +247,10 @@ def _response_field(params: Params) -> str:
     return params.text("options.response.response.outputPropertyName", older) or older
 
 
-def response_body(answer: PlatformResponse, params: Params) -> JsonValue:
+def response_body(response: PlatformResponse, params: Params) -> JsonValue:
     """Returns the body, parsed by the step's format or the content type. Raises ItemFailed."""
-    shape, text = response_format(params), answer.text
-    if shape == "text" or (shape == "autodetect" and _JSON_TYPE.search(_media_type(answer)) is None):
+    shape, text = response_format(params), response.text
+    if shape == "text" or (shape == "autodetect" and _JSON_TYPE.search(_media_type(response)) is None):
         return {_response_field(params): text}
     if not text.strip():
         return {}
