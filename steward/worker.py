@@ -298,7 +298,7 @@ async def _run_periodically(worker: Worker, task: PeriodicTask) -> None:
             while await task.run():
                 pass
             failures = 0
-        except Exception as error:
+        except Exception as error:  # a failing task must not end the worker; it is logged and tried again
             failures += 1
             is_defect = not isinstance(error, Unavailable)
             worker.ctx.metrics.count("steward_periodic_task_failures_total", task=task.name)

@@ -134,7 +134,7 @@ class MailTransport:
                 await pool.slots.acquire()
                 try:
                     await self._process_slots.acquire()
-                except BaseException:
+                except BaseException:  # also when cancelled
                     pool.slots.release()
                     raise
         except TimeoutError:

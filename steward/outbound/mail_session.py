@@ -135,7 +135,7 @@ class MailDialer:
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
             session.close()
             self._fail_opening(error, origin.host)
-        except BaseException:
+        except BaseException:  # also when cancelled
             session.close()
             raise
         return session
@@ -206,7 +206,7 @@ class MailDialer:
                     except OSError:
                         connection.close()
                         continue
-                    except BaseException:
+                    except BaseException:  # also when cancelled
                         connection.close()
                         raise
                     return MailRelay(connection)

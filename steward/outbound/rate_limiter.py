@@ -65,7 +65,7 @@ class RateLimiter:
         self._queue.add(call)
         try:
             await self._wait_for_turn(call, max_wait_s)
-        except BaseException:
+        except BaseException:  # also when cancelled
             self._queue.remove(call)
             self._wake()  # it may have been woken in place of another call
             raise

@@ -301,7 +301,7 @@ class HttpTransport:
             return
         try:
             await request.check_cancelled()
-        except BaseException:
+        except BaseException:  # also when cancelled
             target.limiter.release(
                 write=request.write,
                 seconds=None,

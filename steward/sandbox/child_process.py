@@ -115,7 +115,7 @@ class ChildProcess:
                 asyncio.streams.FlowControlMixin, child._input.hand_to(loop)
             )
             child._writer = asyncio.StreamWriter(write_transport, protocol, None, loop)
-        except BaseException:
+        except BaseException:  # also when cancelled
             child.kill()
             raise
         return child

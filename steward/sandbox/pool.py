@@ -248,7 +248,7 @@ class SandboxPool:
                 child = await _await_ready(process, kind)
                 if self._must_confine and not child.isolation.is_confined:
                     raise stopped(REFUSED)
-            except BaseException:
+            except BaseException:  # also when cancelled
                 await process.end()
                 raise
             self._live.append(child)

@@ -99,7 +99,7 @@ class RequestHandler:
         except MemoryError as error:
             self._context.log.error("out_of_memory", error, request=request.id, operation=request.operation)
             reply = envelope.refuse(Unavailable(retry_after=5))
-        except Exception as error:
+        except Exception as error:  # a defect; the client gets 500 instead of a closed connection
             self._context.log.error("request_failed", error, request=request.id, operation=request.operation)
             reply = envelope.defect(request.id)
         await self._send(request, reply, send)

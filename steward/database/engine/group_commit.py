@@ -159,7 +159,7 @@ class Committer:
             except CallAbandoned as error:  # a stored item that runs again would look fenced
                 _fail_all(batch, error)
                 return
-            except Exception as error:
+            except Exception as error:  # the transactions below show whose fault it is
                 failed = error
             else:
                 _resolve_all(batch, results)
@@ -172,7 +172,7 @@ class Committer:
     async def _write_separately(self, waiting: _WaitingWrite) -> None:
         try:
             _resolve(waiting, await self._write_alone(waiting.now, waiting.act, org=waiting.orgs))
-        except Exception as error:
+        except Exception as error:  # raised by the caller that waits for this write
             _fail(waiting, error)
 
 

@@ -185,7 +185,7 @@ class Hosts:
             in_recovery = await connection.fetchval("SELECT pg_is_in_recovery()", timeout=_CONNECT_SECONDS)
         except UNREACHABLE:
             in_recovery = None
-        except BaseException:
+        except BaseException:  # such as a cancellation, after which the connection cannot be used
             connection.terminate()
             raise
         if in_recovery is None or (in_recovery and self.are_many):

@@ -57,7 +57,7 @@ class ConnectionPool:
             await self._slots.acquire()
         try:
             connection = await self._take_idle() or await self._connect()
-        except BaseException:
+        except BaseException:  # also when cancelled
             self._slots.release()
             raise
         self._in_use.add(connection)
@@ -82,7 +82,7 @@ class ConnectionPool:
             connection = await self._hosts.connect(timeout=self._deadline, command_timeout=self._deadline)
             try:
                 await self._prepare(connection)
-            except BaseException:
+            except BaseException:  # also when cancelled
                 connection.terminate()
                 raise
         connection.opened_at = self._clock.monotonic()

@@ -156,7 +156,7 @@ class _Writer:
             done: list[_Job] = []
             try:
                 self._batch(done)
-            except BaseException as error:
+            except BaseException as error:  # each caller gets it; the writer thread must not end
                 with contextlib.suppress(sqlite3.Error):
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")
@@ -217,7 +217,7 @@ class _Writer:
         items = [job.act.item for job in jobs if isinstance(job.act, Batchable)]
         try:
             results = drive(lambda tx: kind.run_batch(tx, items), SqliteTx(self._connection, jobs[0].now))
-        except Exception:
+        except Exception:  # each job runs again by itself, and gets its own error
             if not self._connection.in_transaction:
                 raise  # SQLite has rolled back the whole batch
             return None if self._connection.total_changes == before else False
@@ -230,7 +230,7 @@ class _Writer:
         before = self._connection.total_changes
         try:
             job.result = drive(job.act, SqliteTx(self._connection, job.now))
-        except BaseException as error:
+        except BaseException as error:  # raised by the caller that waits for the job
             job.error = error
             if not self._connection.in_transaction:
                 raise  # SQLite has rolled back the whole batch
@@ -243,7 +243,7 @@ class _Writer:
         self._connection.execute("SAVEPOINT job")
         try:
             job.result = drive(job.act, SqliteTx(self._connection, job.now))
-        except BaseException as error:
+        except BaseException as error:  # as in `_run`
             job.error = error
             if not self._connection.in_transaction:
                 raise  # as in `_run`

@@ -35,7 +35,7 @@ async def process_rows(
             done += 1
         except Unavailable:
             raise  # a lost or slow database, which no row is at fault for; the next pass tries again
-        except Exception as error:
+        except Exception as error:  # one faulty row must not keep the others waiting
             message = f"{type(error).__name__}: {error}"
             defer = partial(due_rows.defer, task=task, key=key, message=message)
             failures = await ctx.engine.write(ctx.clock.now(), defer)

@@ -50,7 +50,7 @@ async def work(ctx: RunContext, lease: Lease) -> bool:
         return _abandon(ctx, lease, error)
     except MemoryError as error:  # abandoned too: another process may have the memory
         ctx.log.error("run_abandoned", error, run=lease.run, org=lease.org, reason="out of memory")
-    except Exception as error:
+    except Exception as error:  # a defect must fail its own run, not end the worker
         ctx.log.error("run_crashed", error, run=lease.run, org=lease.org)
         try:
             await fail_crashed_run(ctx, lease)

@@ -52,7 +52,7 @@ def flows(draw: st.DrawFn) -> tuple[Plan, dict[str, Outputs]]:
 
 def _height(step: PlanStep) -> tuple[float, float]:
     assert step.origin is not None
-    return step.origin.place[1], step.origin.place[0]
+    return step.origin.position[1], step.origin.position[0]
 
 
 def modelled(plan: Plan, outputs: dict[str, Outputs], without: frozenset[str] = frozenset()) -> Walk:
