@@ -89,10 +89,10 @@ def posting(path: str, headers: Mapping[str, str], body: bytes) -> bytes:
 
 async def get(port: int, path: str, headers: Mapping[str, str]) -> bytes:
     """One answer's body."""
-    return await answer(port, request(path, headers))
+    return await response_to(port, request(path, headers))
 
 
-async def answer(port: int, sent: bytes) -> bytes:
+async def response_to(port: int, sent: bytes) -> bytes:
     """The body of the answer to a request, over a connection of its own."""
     loop = asyncio.get_running_loop()
     pending = PendingRequests(1, 1, loop.create_future())

@@ -144,9 +144,9 @@ class Bench:
         transport = httpx.ASGITransport(app=cast("Any", self.service.request_handler))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8400") as client:
             body = {"email": "owner@bench.example", "password": PASSWORD}
-            answer = await client.post("/app/session", json=body)
-            answer.raise_for_status()
-            cookie = answer.headers["set-cookie"].partition(";")[0]
+            response = await client.post("/app/session", json=body)
+            response.raise_for_status()
+            cookie = response.headers["set-cookie"].partition(";")[0]
         return {"cookie": cookie}
 
     def token(self) -> str:

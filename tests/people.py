@@ -93,10 +93,10 @@ class Caller:
         if self.csrf is not None and method in ("POST", "PATCH", "DELETE"):
             sent["X-CSRF-Token"] = self.csrf
         query = f"?{urlencode(params)}" if params else ""
-        answer = await self.client.request(
+        response = await self.client.request(
             method, path + query, content=content, headers={**sent, **(headers or {})}
         )
-        return ApiResponse(answer.status_code, answer.json(), answer.headers)
+        return ApiResponse(response.status_code, response.json(), response.headers)
 
 
 def altered(text: str, position: int) -> str:

@@ -81,7 +81,7 @@ PARTS = (
          lambda number, tries: {"CRASH_EVERY": "1", "CRASH_PAIRS": f"{tries}", "CRASH_SEED": f"{number}",
                                 "CRASH_FAULTY_KILLS": "3"}),
     Part("answers", "kills of runs that read the answers to what they send",
-         ("tests/imports/answers/test_kills.py",), 60, 2,
+         ("tests/imports/responses/test_kills.py",), 60, 2,
          lambda number, tries: {"CRASH_ANSWERS": f"{tries}", "CRASH_SEED": f"{number}"}),
     Part("stalls", "a stop and a cancel before each write, and wrong engines that must be caught",
          ("tests/crash/test_stalls.py", "tests/crash/test_wrong_engines.py",

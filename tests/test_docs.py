@@ -54,7 +54,7 @@ class Example:
     content: str = ""
     status: int = 0
     header: str | None = None
-    answer: Any = None
+    response: Any = None
 
 
 def examples(text: str) -> Iterator[Example]:
@@ -67,8 +67,8 @@ def examples(text: str) -> Iterator[Example]:
         first, *lines = head.strip().splitlines()
         method, path = first.split(" ")
         headers = dict(line.split(": ", 1) for line in lines)
-        answer = json.loads(match["response"])
-        yield Example(method, path, headers, content.strip(), int(match["status"]), match["header"], answer)
+        response = json.loads(match["response"])
+        yield Example(method, path, headers, content.strip(), int(match["status"]), match["header"], response)
 
 
 class Reader:
@@ -91,7 +91,7 @@ class Reader:
         if example.header is not None:
             name, _, value = example.header.partition(": ")
             assert response.headers[name] == value, where
-        self._compare(example.answer, response.body, where)
+        self._compare(example.response, response.body, where)
         return response
 
     def translated(self, example: Example) -> Example:

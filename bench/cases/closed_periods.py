@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 from bench.cases.calendar import ZONES, mixed_schedule
-from bench.load import answer, get, posting
+from bench.load import get, posting, response_to
 from bench.postgres import fresh_database, server_cpu
 from bench.rounds import Case, Env, Figure, OpenCase
 from bench.served import USED
@@ -128,7 +128,7 @@ class _Closer:
         return spent, data
 
     async def _post(self, path: str, body: bytes) -> dict[str, Any]:
-        answered = json.loads(await answer(self.server.port, posting(path, self.headers, body)))
+        answered = json.loads(await response_to(self.server.port, posting(path, self.headers, body)))
         return cast("dict[str, Any]", answered["data"])
 
 

@@ -53,7 +53,7 @@ class _Comparison:
                         yield f"{where}: {name} changed"
                 yield from self._parameters(before, after, where)
                 yield from self._body(before, after, where)
-                yield from self._answers(before, after, where)
+                yield from self._responses(before, after, where)
 
     def _parameters(self, before: Json, after: Json, where: str) -> Iterator[str]:
         old = {
@@ -80,7 +80,7 @@ class _Comparison:
             else:
                 yield from self._sent(content["schema"], new["content"][kind]["schema"], f"{where} body")
 
-    def _answers(self, before: Json, after: Json, where: str) -> Iterator[str]:
+    def _responses(self, before: Json, after: Json, where: str) -> Iterator[str]:
         for status, response in before["responses"].items():
             if status not in after["responses"]:
                 if status < "400":

@@ -387,7 +387,7 @@ async def test_a_stranger_finds_nothing(desk: AutomationsApi) -> None:
 
     for item in (automation["id"], "0" * 26):
         path = f"{PATH}/{item}"
-        answers = [
+        responses = [
             await desk.stranger.get(path),
             await desk.stranger.patch(path, {"version": 1, "name": "Mine"}),
             *[
@@ -395,8 +395,8 @@ async def test_a_stranger_finds_nothing(desk: AutomationsApi) -> None:
                 for verb in ("pause", "resume", "archive", "restore")
             ],
         ]
-        assert {response.status for response in answers} == {404}
-        assert len({str(status_and_body(response)) for response in answers}) == 1
+        assert {response.status for response in responses} == {404}
+        assert len({str(status_and_body(response)) for response in responses}) == 1
     assert (await desk.stranger.get(PATH)).data == {"automations": [], "next_cursor": None}
     foreign = await desk.stranger.get(PATH, integration_id=desk.store)
     assert foreign.data["automations"] == []

@@ -131,7 +131,7 @@ async def test_a_client_that_does_not_read_is_disconnected(service: Service) -> 
         writer.close()
 
 
-async def read_answers(port: int, sent: bytes) -> tuple[list[int], dict[str, object]]:
+async def read_responses(port: int, sent: bytes) -> tuple[list[int], dict[str, object]]:
     """Returns the statuses that a connection answers to these bytes until it closes, and the last body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
@@ -167,11 +167,11 @@ async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
     async with listening(service, ConnectionLimits()) as port:
         for path in (b"/healthz", b"http://localhost/healthz"):
             for head in good:
-                assert (
-                    await read_answers(port, b"GET " + path + b" " + head + b"\r\nConnection: close\r\n\r\n")
-                )[0] == [200]
+                assert (await read_responses(port, b"GET %s %s\r\nConnection: close\r\n\r\n" % (path, head)))[
+                    0
+                ] == [200]
             for head in bad:
-                statuses, body = await read_answers(port, b"GET " + path + b" " + head + b"\r\n\r\n")
+                statuses, body = await read_responses(port, b"GET " + path + b" " + head + b"\r\n\r\n")
                 assert (statuses, body["code"], body["success"]) == ([400], "malformed", False), head
                 assert "Host" in str(body["message"])
         # On a kept connection, requests pipelined after the refused one are not answered.

@@ -112,10 +112,10 @@ async def test_the_document_is_openapi_and_names_every_operation(service: Servic
     assert len(set(ids)) == len(ids)
     for item in response.body["paths"].values():
         for operation in item.values():
-            answers = operation["responses"]
-            assert {"401", "414", "422", "429", "431", "500", "503"} <= set(answers)
-            assert ("403" in answers) == (operation["operationId"] != "login")
-            assert all("example" in str(answer["content"]) for answer in answers.values())
+            responses = operation["responses"]
+            assert {"401", "414", "422", "429", "431", "500", "503"} <= set(responses)
+            assert ("403" in responses) == (operation["operationId"] != "login")
+            assert all("example" in str(reply["content"]) for reply in responses.values())
 
 
 def test_every_example_of_the_document_is_real_and_of_its_schema() -> None:
@@ -125,7 +125,7 @@ def test_every_example_of_the_document_is_real_and_of_its_schema() -> None:
     displayed = 0
     for path, item in document["paths"].items():
         for method, operation in item.items():
-            contents = [answer["content"] for answer in operation["responses"].values()]
+            contents = [response["content"] for response in operation["responses"].values()]
             contents += [operation["requestBody"]["content"]] if "requestBody" in operation else []
             for content in contents:
                 described = content["application/json"]
@@ -157,5 +157,5 @@ async def test_the_answer_of_the_status_is_as_documented(service: Service, membe
     """Answers the status with exactly the fields that the document describes."""
     document = openapi.document(OPERATIONS, "http://127.0.0.1:8400", version="0")
     described = document["components"]["schemas"]["StatusResponse"]["properties"]
-    answer: httpx.Response = await member.client.get("/v1/automations/status", headers=member.headers)
-    assert set(answer.json()["data"]) == set(described)
+    response: httpx.Response = await member.client.get("/v1/automations/status", headers=member.headers)
+    assert set(response.json()["data"]) == set(described)

@@ -94,13 +94,13 @@ async def test_only_active_accounts_get_a_link_and_the_answer_never_reveals_it(m
     await web.post("/app/people", {"email": "invited@example.com", "role": "member"})
     mailing.restart(mail=True)
     await web.post(f"/app/people/{mailing.members['approver'].person.id}/deactivate")
-    answers = []
+    responses = []
     for name in ("nobody", "invited", "approver", "member"):
-        response = await mailing.nobody(f"203.0.113.{len(answers)}").post(
+        response = await mailing.nobody(f"203.0.113.{len(responses)}").post(
             FORGOT, {"email": f"{name}@example.com"}
         )
-        answers.append((response.status, response.body))
-    assert len({str(answer) for answer in answers}) == 1
+        responses.append((response.status, response.body))
+    assert len({str(reply) for reply in responses}) == 1
     assert [mail.to for mail in await account_mails(mailing)] == ["member@example.com"]
 
 

@@ -115,8 +115,8 @@ async def test_one_link_used_twice_at_once_lets_one_in(service: Service) -> None
     response = await asyncio.gather(
         *(service.nobody(f"203.0.113.{number}").post(ACCEPT, acceptance(invited)) for number in range(4))
     )
-    assert sorted(answer.status for answer in response)[:2] == [200, 422]
-    assert {answer.status for answer in response} <= {200, 422, 503}
+    assert sorted(reply.status for reply in response)[:2] == [200, 422]
+    assert {reply.status for reply in response} <= {200, 422, 503}
 
 
 async def test_a_newer_invitation_ends_the_older_one(service: Service) -> None:
@@ -183,7 +183,7 @@ async def test_guessing_the_password_of_an_existing_account_is_limited(service: 
     response = [
         await service.nobody(f"198.51.100.{number}").post(ACCEPT, acceptance(invited)) for number in range(11)
     ]
-    assert [answer.status for answer in response] == [422] * 10 + [429]
+    assert [reply.status for reply in response] == [422] * 10 + [429]
     assert response[-1].headers["retry-after"] == "60"
     signed_in = await service.nobody().post(
         "/app/session", {"email": "stranger@example.com", "password": PASSWORD}
@@ -194,7 +194,7 @@ async def test_guessing_the_password_of_an_existing_account_is_limited(service: 
 async def test_acceptances_of_one_address_are_limited(service: Service) -> None:
     """Refuses the eleventh acceptance of a minute from one source."""
     response = [await service.nobody().post(ACCEPT, {}) for _ in range(11)]
-    assert [answer.status for answer in response] == [422] * 10 + [429]
+    assert [reply.status for reply in response] == [422] * 10 + [429]
 
 
 async def test_an_invitation_gives_nobody_anothers_account(service: Service) -> None:
@@ -215,8 +215,8 @@ async def test_the_first_acceptance_sets_the_password_for_all(service: Service) 
     first = await invite(await service.web("owner"))
     second = await invite(await service.web("stranger"))
     assert (await service.nobody().post(ACCEPT, acceptance(first))).status == 200
-    answer = await service.nobody().post(ACCEPT, acceptance(second, password="another harbour 1931"))
-    assert (answer.status, set(answer.errors)) == (422, {"password"})
+    response = await service.nobody().post(ACCEPT, acceptance(second, password="another harbour 1931"))
+    assert (response.status, set(response.errors)) == (422, {"password"})
     joined = await service.nobody().post(ACCEPT, acceptance(second))
     assert len(joined.data["session"]["organizations"]) == 2
 
@@ -303,7 +303,7 @@ async def test_inviting_does_not_reveal_whether_an_address_has_an_account(servic
         again = await invite(owner, email, first_name="Given")
         mine = (person["id"], email, invited.data["invite_url"], again.data["invite_url"])
         response = (invited, changed, gone, back, again)
-        actual.append(_without([listed, *([answer.status, answer.body] for answer in response)], *mine))
+        actual.append(_without([listed, *([reply.status, reply.body] for reply in response)], *mine))
     assert all(item == actual[0] for item in actual)
     assert numbers == list(range(numbers[0], numbers[0] + len(ADDRESSES)))
 
@@ -330,8 +330,8 @@ async def test_a_link_shows_no_membership_before_the_password_is_proven(service:
         invited = await invite(owner, email)
         person = service.nobody(f"203.0.113.{number}")
         response = [await person.post(ACCEPT, acceptance(invited, **fields)) for fields in REFUSED]
-        assert [answer.status for answer in response] == [422] * len(REFUSED)
-        actual.append([_without(each_answer.body) for each_answer in response])
+        assert [reply.status for reply in response] == [422] * len(REFUSED)
+        actual.append([_without(each_response.body) for each_response in response])
     assert all(item == actual[0] for item in actual)
 
 
@@ -377,8 +377,8 @@ async def test_an_operator_adds_somebody_who_is_invited(service: Service) -> Non
     await service.write(act)
     emails = [person["email"] for person in (await owner.get(PEOPLE)).data["people"]]
     assert sorted(emails) == sorted(set(emails))
-    for answer in invited:
-        assert set((await service.nobody().post(ACCEPT, acceptance(answer))).errors) == {"token"}
+    for response in invited:
+        assert set((await service.nobody().post(ACCEPT, acceptance(response))).errors) == {"token"}
 
 
 WRONG: list[tuple[dict[str, object], set[str]]] = [

@@ -135,27 +135,27 @@ async def test_refusals_come_in_their_order(desk: AutomationsApi) -> None:
     past = "2020-01-01T00:00:00Z"
     later = sent(row, run_at=past, scope="this_and_later")
 
-    async def response(body: dict[str, Any]) -> tuple[int, str | None, list[str]]:
-        answer = await edit(desk, "move", automation, body)
-        return answer.status, answer.code, sorted(answer.body.get("errors", {}))
+    async def response_to(body: dict[str, Any]) -> tuple[int, str | None, list[str]]:
+        reply = await edit(desk, "move", automation, body)
+        return reply.status, reply.code, sorted(reply.body.get("errors", {}))
 
     odd = {"slot_at": "2026-05-01T09:59:59Z"}
     wrong = {**later, **odd, "automation_version": 0, "occurrence_version": -1, "scope": "all", "extra": 1}
-    assert await response(wrong) == (
+    assert await response_to(wrong) == (
         422, "validation_failed", ["automation_version", "extra", "occurrence_version", "scope"],
     )  # fmt: skip
-    assert await response({}) == (
+    assert await response_to({}) == (
         422,
         "validation_failed",
         ["automation_version", "occurrence_version", "run_at", "scope", "slot_at"],
     )
-    assert await response({**later, **odd, "automation_version": 9}) == (409, "stale_version", [])
-    assert await response({**later, **odd}) == (422, "validation_failed", ["slot_at"])
+    assert await response_to({**later, **odd, "automation_version": 9}) == (409, "stale_version", [])
+    assert await response_to({**later, **odd}) == (422, "validation_failed", ["slot_at"])
     await edit(desk, "skip", automation, sent(row))
-    assert await response({**later, "occurrence_version": 1}) == (409, "wrong_state", [])
+    assert await response_to({**later, "occurrence_version": 1}) == (409, "wrong_state", [])
     body = sent(await planned(desk, automation, 1), run_at=past)
-    assert await response({**body, "scope": "this_and_later"}) == (422, "validation_failed", ["scope"])
-    assert await response({**body, "scope": "this"}) == (422, "validation_failed", ["run_at"])
+    assert await response_to({**body, "scope": "this_and_later"}) == (422, "validation_failed", ["scope"])
+    assert await response_to({**body, "scope": "this"}) == (422, "validation_failed", ["run_at"])
 
 
 @pytest.mark.parametrize("verb", ["move", "skip", "unskip"])

@@ -135,10 +135,10 @@ def test_operations_are_named_tagged_and_say_how_they_are_called(document: Json)
             assert named.setdefault(name, operation) is operation, name
             assert set(operation["tags"]) <= tags
             assert operation["x-idempotent"] in ("yes", "by_key", "by_version", "no")
-            for status, answer in operation["responses"].items():
-                assert "X-Request-Id" in answer["headers"]
-                assert ("Retry-After" in answer["headers"]) == (status in ("429", "503")), name
-                assert ("Idempotent-Replayed" in answer["headers"]) == (
+            for status, response in operation["responses"].items():
+                assert "X-Request-Id" in response["headers"]
+                assert ("Retry-After" in response["headers"]) == (status in ("429", "503")), name
+                assert ("Idempotent-Replayed" in response["headers"]) == (
                     status == "200" and "201" in operation["responses"]
                 )
     if "login" in named:

@@ -244,12 +244,12 @@ async def test_approving_is_refused_to_a_token_before_anything_is_looked_up(
     Interface statements: 4.3 approve, reject; 5.3 approve.
     """
     path = f"/v1/automations/probe/approve/{ID}"
-    answers = [
+    responses = [
         await member.post(path, {"surplus": 1}),
         await member.call("POST", path, content=b"{", headers={"Content-Type": "text/plain"}),
         await member.post("/v1/automations/probe/approve/x"),
     ]
-    for response in answers:
+    for response in responses:
         assert (response.status, response.code) == (403, "forbidden")
         assert response.headers["www-authenticate"] == (
             'Bearer realm="steward", error="insufficient_scope", scope="automations:approve"'

@@ -90,7 +90,7 @@ async def test_two_organizations_never_take_one_name(service: Service) -> None:
     response = await asyncio.gather(
         caller.patch(PATH, {"name": "Tea House"}), other.patch(PATH, {"name": "TEA HOUSE"})
     )
-    assert sorted(answer.status for answer in response) == [200, 422]
+    assert sorted(reply.status for reply in response) == [200, 422]
 
 
 async def test_only_an_owner_changes_it(service: Service) -> None:

@@ -83,7 +83,7 @@ async def test_guesses_of_the_current_password_are_limited(service: Service) -> 
     """Counts the sign-in and nine wrong guesses of the password, and refuses the next for a minute."""
     web = await service.web("member")
     response = [await web.post(CHANGE, body(current_password="guess")) for _ in range(10)]
-    assert [answer.status for answer in response] == [422] * 9 + [429]
+    assert [reply.status for reply in response] == [422] * 9 + [429]
     service.clock.tick(60)
     assert (await web.post(CHANGE, body())).status == 200
 

@@ -149,7 +149,7 @@ async def test_two_owners_cannot_both_leave_at_once(service: Service) -> None:
         first.patch(of(service, "owner"), {"role": "member"}),
         second.patch(of(service, "approver"), {"role": "member"}),
     )
-    assert sorted(answer.status for answer in response) == [200, 409]
+    assert sorted(reply.status for reply in response) == [200, 409]
 
 
 @pytest.mark.parametrize("name", ["member", "approver"])
@@ -176,9 +176,9 @@ async def test_people_of_other_organizations_are_not_found(service: Service) -> 
         ("POST", "/deactivate", {}),
         ("POST", "/activate", {}),
     ):
-        answer = await web.call(method, foreign + tail, body=body)
+        response = await web.call(method, foreign + tail, body=body)
         other = await web.call(method, absent + tail, body=body)
-        assert (answer.status, answer.body) == (404, other.body)
+        assert (response.status, response.body) == (404, other.body)
 
 
 NO_ROLES: list[dict[str, object]] = [

@@ -104,15 +104,15 @@ async def test_web_sessions_are_counted_apart_by_person(probed: Service) -> None
     probed.restart(limit_web=3, limit_person=1, limit_organization=1)
     web, other = await probed.web("owner"), await probed.web("owner")
     token = await probed.token("owner")
-    answers = [
+    responses = [
         await web.get(STATUS),
         await other.post("/app/probe"),
         await web.get("/app/session"),
         await web.get(STATUS),
         await other.get("/app/session"),
     ]
-    assert [response.status for response in answers] == [200, 200, 200, 429, 429]
-    assert waits(answers[-1]) == 60
+    assert [response.status for response in responses] == [200, 200, 200, 429, 429]
+    assert waits(responses[-1]) == 60
     assert await statuses(token, 2) == [200, 429]
     assert await statuses(await probed.web("member"), 1) == [200]
 
@@ -134,7 +134,7 @@ async def test_simultaneous_calls_are_counted_exactly(service: Service) -> None:
     service.restart(limit_person=5)
     member = await service.token("member")
     response = await asyncio.gather(*(member.get(STATUS) for _ in range(12)))
-    assert sorted(answer.status for answer in response) == [200] * 5 + [429] * 7
+    assert sorted(reply.status for reply in response) == [200] * 5 + [429] * 7
 
 
 async def test_the_limits_of_the_interface_hold_by_default(service: Service) -> None:

@@ -308,8 +308,8 @@ async def test_a_cursor_continues_after_its_row_and_only_with_its_own_filters(
         await caller.get(SMALL, number=5, cursor=altered(cursor, -4)),
         await caller.get(SMALL, number=5, cursor=altered(cursor, 0)),
     ]
-    for answer in refused:
-        assert (answer.status, list(answer.errors)) == (422, ["cursor"])
+    for reply in refused:
+        assert (reply.status, list(reply.errors)) == (422, ["cursor"])
 
 
 async def test_a_target_or_headers_too_long_are_refused(caller: Caller) -> None:

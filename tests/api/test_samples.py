@@ -43,21 +43,21 @@ async def test_it_shows_what_a_test_run_would_and_writes_nothing(
 ) -> None:
     """Answers the same numbers as a test run with examples, and creates and writes nothing."""
     writes = furnished.shop.world.state.ledger.writes()
-    answer = await member.post(SAMPLE, hiding(furnished))
-    assert answer.status == 200, answer.body
+    response = await member.post(SAMPLE, hiding(furnished))
+    assert response.status == 200, response.body
     assert furnished.shop.world.state.ledger.writes() == writes
     assert (await member.get("/v1/automations")).data["automations"] == []
     trial = await furnished.shop.run_now(await furnished.shop.hiding(limit=5000), Mode.TEST)
     await furnished.shop.until_settled(trial)
     summary: Any = (await furnished.shop.run(trial)).summary
-    assert answer.data["complete"]
-    assert answer.data["changes"] == summary["counts"]["proposed"] > 0
-    assert (answer.data["checked"], answer.data["matched"]) == (
+    assert response.data["complete"]
+    assert response.data["changes"] == summary["counts"]["proposed"] > 0
+    assert (response.data["checked"], response.data["matched"]) == (
         summary["counts"]["read"],
         summary["counts"]["matched"],
     )
-    assert answer.data["noun"] == "product"
-    assert 0 < len(answer.data["objects"]) <= 5
+    assert response.data["noun"] == "product"
+    assert 0 < len(response.data["objects"]) <= 5
 
 
 async def test_a_large_shop_is_looked_at_in_part(furnished: FurnishedService, member: Caller) -> None:
@@ -110,11 +110,11 @@ async def test_every_template_on_a_shop_is_sampled_without_a_write(
         facts = BY_ID[name].facts
         if "woocommerce" not in facts.platforms or name in ELSEWHERE:
             continue
-        answer = await member.post(
+        response = await member.post(
             SAMPLE, hiding(furnished, template_id=name, inputs=with_own_connections(inputs))
         )
-        assert answer.status == 200, (name, answer.body)
-        data = answer.data
+        assert response.status == 200, (name, response.body)
+        data = response.data
         assert data["steps"] or data["message"], name
         assert (data["changes"] is not None) == facts.changes_store or data["message"], name
         sampled += 1

@@ -48,8 +48,8 @@ async def searched(web: Caller, q: str) -> dict[str, Any]:
     """Returns what the search answers."""
     response = await web.get(SEARCH, q=q)
     assert response.status == 200, response.body
-    answer: dict[str, Any] = response.data
-    return answer
+    reply: dict[str, Any] = response.data
+    return reply
 
 
 async def listed(web: Caller, **query: str) -> list[str]:
@@ -91,12 +91,12 @@ async def test_each_kind_is_searched_by_beginnings_of_words(desk: AutomationsApi
     }.items():
         assert [hit["id"] for hit in (await searched(web, q))["changes"]] == runs, q
         assert await listed(web, q=q) == runs, q
-    answer = await searched(web, "sencha gree")
-    assert answer["changes"][0]["object_label"] == "Green Sencha, 100 g (TEA-100/G)"
-    answer = await searched(web, "sench")
-    assert [hit["id"] for hit in answer["automations"]] == [automation_id]
-    answer = await searched(web, newer[:12].lower())
-    assert {hit["id"] for hit in answer["runs"]} >= {newer}
+    response = await searched(web, "sencha gree")
+    assert response["changes"][0]["object_label"] == "Green Sencha, 100 g (TEA-100/G)"
+    response = await searched(web, "sench")
+    assert [hit["id"] for hit in response["automations"]] == [automation_id]
+    response = await searched(web, newer[:12].lower())
+    assert {hit["id"] for hit in response["runs"]} >= {newer}
     assert newer in await listed(web, q=newer)
     store = (await web.get("/app/connections")).data["connections"][0]
     assert store["integration_id"] in {
@@ -113,8 +113,8 @@ async def test_a_search_matches_only_the_callers_organization(desk: AutomationsA
     await propose(desk, org, {run: ["Private quince jam (QUI-7)"]})
     stranger = await service.web("stranger")
     for q in ("private", "qui-7", run[:10], run):
-        answer = await searched(stranger, q)
-        assert not any(answer[kind] for kind in ("automations", "runs", "changes", "approvals")), q
+        response = await searched(stranger, q)
+        assert not any(response[kind] for kind in ("automations", "runs", "changes", "approvals")), q
         assert await listed(stranger, q=q) == []
     assert await listed(stranger, integration_id=str(desk.store)) == []
 

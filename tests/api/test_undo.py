@@ -15,7 +15,7 @@ PREFIX = "/v1/automations"
 
 async def _hiding(furnished: FurnishedService, owner: Caller) -> JsonObject:
     """Starts a run of an automation that hides products."""
-    answer = await owner.post(
+    response = await owner.post(
         PREFIX,
         {
             "template_id": "hide-out-of-stock-products",
@@ -26,7 +26,7 @@ async def _hiding(furnished: FurnishedService, owner: Caller) -> JsonObject:
         },
     )
     started = await owner.post(
-        f"{PREFIX}/{answer.data['automation']['id']}/runs", {"idempotency_key": "to-be-undone"}
+        f"{PREFIX}/{response.data['automation']['id']}/runs", {"idempotency_key": "to-be-undone"}
     )
     run: JsonObject = started.data["run"]
     return run

@@ -23,7 +23,7 @@ CHUNKS = (
 
 
 @dataclass
-class Answer:
+class Response:
     """Holds one answer as received."""
 
     status: int
@@ -54,18 +54,18 @@ class WireConnection:
         kind = b"Content-Type: application/json\r\n" if method == b"POST" else b""
         return method + b" " + path + b" HTTP/" + version + b"\r\n" + host + kind + headers + b"\r\n"
 
-    async def next(self, *, has_body: bool = True) -> Answer:
+    async def next(self, *, has_body: bool = True) -> Response:
         """Reads the next answer on the connection."""
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("ascii").split("\r\n")
         status = int(lines[0].split(" ")[1])
         headers = dict(line.split(": ", 1) for line in lines[1:] if line)
         assert status in (100, 400) or headers.pop("date").endswith(" GMT")
         if status == 100:
-            return Answer(100, headers, b"")
+            return Response(100, headers, b"")
         body = await self.reader.readexactly(int(headers["content-length"])) if has_body else b""
-        return Answer(status, headers, body)
+        return Response(status, headers, body)
 
-    async def send(self, sent: bytes, *, has_body: bool = True) -> Answer:
+    async def send(self, sent: bytes, *, has_body: bool = True) -> Response:
         """Sends bytes and returns the answer."""
         self.writer.write(sent)
         return await self.next(has_body=has_body)
@@ -119,10 +119,10 @@ async def test_an_answer_is_the_same_over_a_connection_and_in_order(
         + line.request_head(b"GET", b"/v1/automations/stores")
         + line.request_head(b"GET", b"/healthz")
     )
-    answers = [await line.next() for _ in range(4)]
-    assert [answer.status for answer in answers] == [200] * 4
-    for answer, name in zip(answers, ("scheduler", "spread_note", "stores", "ok"), strict=True):
-        assert f'"{name}"'.encode() in answer.body
+    responses = [await line.next() for _ in range(4)]
+    assert [reply.status for reply in responses] == [200] * 4
+    for reply, name in zip(responses, ("scheduler", "spread_note", "stores", "ok"), strict=True):
+        assert f'"{name}"'.encode() in reply.body
     last = await line.send(line.request_head(b"GET", b"/healthz", version=b"1.0"))
     assert (last.status, last.headers["connection"], await line.ends()) == (200, "close", True)
 

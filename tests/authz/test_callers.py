@@ -92,9 +92,9 @@ async def test_an_organization_has_a_bounded_number_of_credentials(service: Serv
     # Opens two connections on PostgreSQL, so that neither credential waits for one.
     await asyncio.gather(*[service.write(lambda tx: tx.first("SELECT 1 AS one")) for _ in range(2)])
     issuing = [service.write(lambda tx: credentials.issue(tx, ring, org, "last")) for _ in range(2)]
-    answers = await asyncio.gather(*issuing, return_exceptions=True)
-    [last] = [answer for answer in answers if isinstance(answer, IssuedCredential)]
-    [refusal] = [answer for answer in answers if isinstance(answer, ValidationFailed)]
+    responses = await asyncio.gather(*issuing, return_exceptions=True)
+    [last] = [response for response in responses if isinstance(response, IssuedCredential)]
+    [refusal] = [response for response in responses if isinstance(response, ValidationFailed)]
     assert "200 credentials already" in str(refusal)
     listed = (await (await service.web("owner")).get("/app/credentials")).data["credentials"]
     assert len(listed) == credentials.MAX_CREDENTIALS

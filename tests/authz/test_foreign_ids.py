@@ -44,27 +44,27 @@ async def callers(two: TwoOrganizations, row: Operation, *, name: str = "owner")
     return found_callers
 
 
-async def response(
+async def response_to(
     caller: Caller, row: Operation, path: str, *, body: Any = None, query: Mapping[str, Any] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and bytes of an answer, without the request's id."""
     headers = dict(caller.headers)
     if caller.csrf is not None:
         headers["X-CSRF-Token"] = caller.csrf
-    answer: httpx.Response = await caller.client.request(
+    response: httpx.Response = await caller.client.request(
         row.method, path, params=dict(query or {}), json=body, headers=headers
     )
     stored = {
-        key: value for key, value in answer.headers.items() if key not in ("x-request-id", "set-cookie")
+        key: value for key, value in response.headers.items() if key not in ("x-request-id", "set-cookie")
     }
-    return answer.status_code, stored, answer.content
+    return response.status_code, stored, response.content
 
 
 async def tried(
     caller: Caller, row: Operation, path: str, body: Any, *, sent: object
 ) -> tuple[int, dict[str, str], bytes]:
     """Returns the answer to a body, without the id that the caller has sent itself."""
-    status, headers, raw = await response(caller, row, path, body=body)
+    status, headers, raw = await response_to(caller, row, path, body=body)
     headers.pop("content-length")
     return status, headers, raw.replace(f" {sent}.".encode(), b" what was sent.")
 
@@ -106,8 +106,8 @@ async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: TwoOrga
     for row in WITH_IDS:
         for caller in await callers(two, row):
             for body in ({}, spelled(row).body(two.ours), {"surplus": 1}) if row.method != "GET" else (None,):
-                foreign = await response(caller, row, at(row, two.theirs), body=body)
-                assert foreign == await response(caller, row, at(row, ABSENT), body=body), named(row)
+                foreign = await response_to(caller, row, at(row, two.theirs), body=body)
+                assert foreign == await response_to(caller, row, at(row, ABSENT), body=body), named(row)
                 assert (foreign[0], two.told(foreign[2])) == (404, []), named(row)
     await unharmed(two)
 
@@ -140,7 +140,7 @@ async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: TwoOrga
         for parameter, name in spelled(row).filters.items():
             for caller in await callers(two, row):
                 foreign, absent, own_values = [
-                    await response(caller, row, at(row, two.ours), query={parameter: ids.one(name)})
+                    await response_to(caller, row, at(row, two.ours), query={parameter: ids.one(name)})
                     for ids in (two.theirs, ABSENT, two.ours)
                 ]
                 assert foreign == absent, (named(row), name)
@@ -157,13 +157,13 @@ async def test_a_cursor_of_another_organization_is_refused(two_walled: TwoOrgani
             await callers(two, row), await callers(two, row, name="stranger"), strict=True
         ):
             needed, other = spelled(row).needed(two.ours), spelled(row).needed(two.theirs)
-            status, _, raw = await response(theirs, row, at(row, two.theirs), query={**other, "limit": 1})
+            status, _, raw = await response_to(theirs, row, at(row, two.theirs), query={**other, "limit": 1})
             assert status == 200, named(row)
             cursor = httpx.Response(200, content=raw).json()["data"]["next_cursor"]
             assert cursor is not None, f"{named(row)} has but one page"
             for shared in (needed, other):
                 query = {**shared, "cursor": cursor}
-                status, _, raw = await response(ours, row, at(row, two.ours), query=query)
+                status, _, raw = await response_to(ours, row, at(row, two.ours), query=query)
                 assert (status, b'"cursor"' in raw, two.told(raw)) == (422, True, []), named(row)
 
 
@@ -189,7 +189,7 @@ async def test_nothing_of_another_organization_is_ever_answered(two_walled: TwoO
             query: dict[str, Any] = {**spelled(row).needed(two.ours)}
             if is_list(row):
                 query["limit"] = 200
-            status, _, raw = await response(caller, row, at(row, two.ours), query=query)
+            status, _, raw = await response_to(caller, row, at(row, two.ours), query=query)
             assert (status, two.told(raw)) == (row.status, []), named(row)
 
 

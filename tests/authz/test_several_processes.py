@@ -58,7 +58,7 @@ async def test_login_attempts_are_counted_together(both: tuple[Service, Service]
     callers = [service.nobody(f"198.51.100.{number}") for number in range(4) for service in both]
     body = both[0].login_body("member")
     response = await asyncio.gather(*(caller.post(LOGIN, body) for caller in callers))
-    assert sorted(answer.status for answer in response) == [200] * 3 + [429] * 5
+    assert sorted(reply.status for reply in response) == [200] * 3 + [429] * 5
 
 
 async def test_a_run_is_read_in_two_round_trips(postgresql_url: str, clock: FakeClock) -> None:

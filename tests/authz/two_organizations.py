@@ -227,8 +227,8 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
     guest = {"email": f"{mark}@example.com", "role": "member", "first_name": mark, "last_name": mark}
     for export in (_export(f"{mark} before"), _export(mark)):
         keep = {"source": "workflow_tool", "name": mark, "content": export}
-        answer = await web.post(f"{PREFIX}/imports", keep)
-        assert answer.status == 201, answer.body
+        response = await web.post(f"{PREFIX}/imports", keep)
+        assert response.status == 201, response.body
     christmas = {"kind": "yearly", "first": "12-24", "last": "12-26"}
     scope = {"kind": "automation", "automation_id": first}
     closed = {"name": mark, "scope": scope, "stops": "changes", "when": christmas}
@@ -250,7 +250,7 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
         organization_id=int(org),
         template_id="hide-out-of-stock-products",
         slot_at=coming[1]["slot_at"],
-        import_id=answer.data["import"]["id"],
+        import_id=response.data["import"]["id"],
         route_id=route_id,
         message_id=message_id,
         period_id=period.data["closed_period"]["id"],

@@ -480,16 +480,16 @@ class _HealthServer(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answers with the health body."""
-        self._answer(self.status, b'{"status": "ok"}')
+        self._response(self.status, b'{"status": "ok"}')
 
     def do_POST(self) -> None:
         """Accepts traces."""
-        self._answer(200, b"")
+        self._response(200, b"")
 
     def log_message(self, format: str, *args: object) -> None:
         """Logs nothing."""
 
-    def _answer(self, status: int, body: bytes) -> None:
+    def _response(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.end_headers()
         self.wfile.write(body)

@@ -92,10 +92,10 @@ async def test_a_metrics_server_that_fails_is_logged() -> None:
     bound = serve.listen("127.0.0.1", 0)
     bound.close()
 
-    async def answer(scope: Any, receive: Any, send: Any) -> None:
+    async def respond(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError
 
-    server = serve.bounded(answer, ConnectionLimits(max_connections=1))
+    server = serve.bounded(respond, ConnectionLimits(max_connections=1))
     async with serve.server_running(server, bound, Log(lines.append, FakeClock(), SecretRegister())):
         pass
     [line] = [json.loads(line) for line in lines]

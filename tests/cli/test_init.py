@@ -185,8 +185,8 @@ def test_questions_are_asked_on_a_terminal(tmp_path: Path, monkeypatch: pytest.M
     """Takes the default for an empty line and repeats a question that has none."""
     ours, theirs = os.openpty()
     folder = tmp_path / "data"
-    answers = ["", "sqlite", "", "My Shop", "Europe/Berlin", "owner@example.com", "", ""]
-    os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
+    responses = ["", "sqlite", "", "My Shop", "Europe/Berlin", "owner@example.com", "", ""]
+    os.write(ours, "".join(f"{response}\n" for response in responses).encode())
     with open(theirs, closefd=True) as terminal:
         monkeypatch.setattr(sys, "stdin", terminal)
         done = init_in(folder)

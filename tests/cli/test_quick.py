@@ -67,9 +67,9 @@ def test_only_the_address_that_is_set_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n", b"", b"what?\r\n\r\n"]
+    "response", [b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n", b"", b"what?\r\n\r\n"]
 )
-def test_an_unhealthy_process_is_reported(answer: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unhealthy_process_is_reported(response: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     """Exits with 1 and a message for any answer but 200, also for none."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
 
@@ -77,7 +77,7 @@ def test_an_unhealthy_process_is_reported(answer: bytes, capsys: pytest.CaptureF
             calling, _ = listening.accept()
             with calling:
                 calling.recv(65_536)
-                calling.sendall(answer)
+                calling.sendall(response)
 
         answering = Thread(target=serve)
         answering.start()

@@ -32,7 +32,7 @@ class FaultyTransport(httpx.AsyncBaseTransport):
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self._inner = inner
         self.is_lost: Fault = lambda name, number: False
-        self.answer: Callable[[str, int], httpx.Response | None] = lambda name, number: None
+        self.respond: Callable[[str, int], httpx.Response | None] = lambda name, number: None
         self.count = 0
         self.sent: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
@@ -44,7 +44,7 @@ class FaultyTransport(httpx.AsyncBaseTransport):
         self.count += 1
         self.sent[name] += 1
         self.requests.append(request)
-        instead = self.answer(name, number)
+        instead = self.respond(name, number)
         if instead is not None:
             return instead
         response = await self._inner.handle_async_request(request)

@@ -281,12 +281,12 @@ async def test_a_hundred_callers_log_in_once(embedded: Caller) -> None:
     refused = {"www-authenticate": 'Bearer realm="steward", error="invalid_token"'}
     body = {"success": False, "code": "unauthenticated", "message": "Sign in first."}
     begun = embedded.transport.count
-    embedded.transport.answer = lambda name, number: (
+    embedded.transport.respond = lambda name, number: (
         httpx.Response(401, headers=refused, json=body) if number == begun else None
     )
     assert (await embedded.steward.status.get()).automations_enabled
     assert embedded.transport.sent["login"] == 3
-    embedded.transport.answer = lambda name, number: (
+    embedded.transport.respond = lambda name, number: (
         httpx.Response(401, headers=refused, json=body) if name != "login" else None
     )
     with pytest.raises(errors.Unauthenticated):
@@ -314,22 +314,22 @@ async def test_tries_keep_to_the_service_and_to_the_deadline(embedded: Caller) -
         body = {"success": False, "code": code, "message": "Wait."}
         return lambda name, number: httpx.Response(status, headers={"retry-after": str(seconds)}, json=body)
 
-    embedded.transport.answer = refusing(503, "unavailable", 7)
+    embedded.transport.respond = refusing(503, "unavailable", 7)
     with pytest.raises(errors.Unavailable) as unavailable:
         await embedded.steward.status.get()
     assert (embedded.pauses, unavailable.value.retry_after) == ([7.0, 7.0], 7)
-    embedded.transport.answer = refusing(429, "rate_limited", 31)
+    embedded.transport.respond = refusing(429, "rate_limited", 31)
     with pytest.raises(errors.RateLimited) as limited:
         await embedded.steward.status.get()
     assert (len(embedded.pauses), limited.value.retry_after) == (2, 31)
-    embedded.transport.answer = refusing(418, "of_a_later_release", 1)
+    embedded.transport.respond = refusing(418, "of_a_later_release", 1)
     with pytest.raises(errors.StewardError) as unknown:
         await embedded.steward.status.get()
     assert (unknown.value.code, unknown.value.status) == ("of_a_later_release", 418)
-    embedded.transport.answer = lambda name, number: httpx.Response(502, text="<html>Bad gateway</html>")
+    embedded.transport.respond = lambda name, number: httpx.Response(502, text="<html>Bad gateway</html>")
     with pytest.raises(errors.Unavailable):
         await embedded.steward.status.get()
-    embedded.transport.answer = lambda name, number: httpx.Response(
+    embedded.transport.respond = lambda name, number: httpx.Response(
         302, headers={"location": "https://x.example/"}
     )
     with pytest.raises(errors.StewardError, match="not an answer of Steward"):
@@ -374,7 +374,8 @@ async def test_errors_name_fields_and_unknown_fields_are_set_aside(embedded: Cal
             idempotency_key="two",
         )
     data = {"automation": {"id": "01JD3Z0QH8N2Y5V7W9X1C4B6A8", "of_a_later_release": [1]}}
-    embedded.transport.answer = lambda name, number: httpx.Response(200, json={"success": True, "data": data})
+    body = {"success": True, "data": data}
+    embedded.transport.respond = lambda name, number: httpx.Response(200, json=body)
     read = await embedded.steward.automations.get("01JD3Z0QH8N2Y5V7W9X1C4B6A8")
     assert (read.unknown_fields, read.name) == ({"of_a_later_release": [1]}, None)
 

@@ -135,13 +135,13 @@ def test_both_clients_have_the_same_errors() -> None:
     python = {str(key): kind.__name__ for key, kind in [*errors.BY_CODE.items(), *errors.BY_STATUS.items()]}
     assert table == {"0": "NoResponse", **python}
     document = openapi.document(OPERATIONS, "/", version="1")
-    answers = [
-        answer
+    responses = [
+        response
         for item in document["paths"].values()
         for row in item.values()
-        for answer in row["responses"].values()
+        for response in row["responses"].values()
     ]
-    codes = {code for answer in answers for code in answer.get("x-codes", ())}
+    codes = {code for response in responses for code in response.get("x-codes", ())}
     assert codes - errors.BY_CODE.keys() == {"unsupported_media_type"}  # both send JSON alone
     for name, kind in vars(errors).items():
         if (

@@ -65,9 +65,9 @@ async def test_days_of_a_region_are_proposed_and_accepted(web: Caller) -> None:
     assert (refused.status, set(refused.errors)) == (422, {"days.1", "days.2"})
     assert (await web.get(PERIODS)).data["closed_periods"] == []
 
-    answer = await web.post(ACCEPT, accepting("2026-11-01", "2026-12-25"))
-    assert answer.status == 201, answer.body
-    first = answer.data["closed_periods"][0]
+    response = await web.post(ACCEPT, accepting("2026-11-01", "2026-12-25"))
+    assert response.status == 201, response.body
+    first = response.data["closed_periods"][0]
     when = {"kind": "once", "start": "2026-11-01T00:00", "end": "2026-11-02T00:00"}
     assert (first["name"], first["when"]) == ("All Saints' Day", when)
     assert first["origin"] == {
@@ -90,12 +90,12 @@ async def test_another_version_of_the_library_moves_nothing_and_is_named(
 
     A person takes a date over or keeps the period, and neither difference is reported again.
     """
-    second_answer = await web.post(ACCEPT, accepting("2026-11-01", "2026-12-25", "2026-12-26"))
+    second_response = await web.post(ACCEPT, accepting("2026-11-01", "2026-12-25", "2026-12-26"))
     before = (await web.get(PERIODS)).data
     moved = {date(2026, 11, 3): "All Saints' Day", date(2026, 12, 25): "Christmas Day"}
     monkeypatch.setitem(sys.modules, "holidays", other_version(moved))
     differences = (await web.get(COUNTRIES)).data["differences"]
-    saints, second_day = second_answer.data["closed_periods"][0], second_answer.data["closed_periods"][2]
+    saints, second_day = second_response.data["closed_periods"][0], second_response.data["closed_periods"][2]
     assert [(difference["closed_period"]["id"], difference["date"]) for difference in differences] == [
         (saints["id"], "2026-11-03"),
         (second_day["id"], None),
@@ -106,8 +106,8 @@ async def test_another_version_of_the_library_moves_nothing_and_is_named(
     assert taken_over.data["closed_period"]["when"]["start"] == "2026-11-03T00:00"
     gone = f"{PERIODS}/{second_day['id']}/holiday"
     assert (await web.post(gone, {"version": 1, "take_over": True})).code == "wrong_state"
-    answer = await web.post(gone, {"version": 1, "take_over": False})
-    assert answer.data["closed_period"]["when"] == second_day["when"]
+    response = await web.post(gone, {"version": 1, "take_over": False})
+    assert response.data["closed_period"]["when"] == second_day["when"]
     assert (await web.get(COUNTRIES)).data["differences"] == []
     assert (await web.post(gone, {"version": 2, "take_over": False})).code == "wrong_state"
 
@@ -155,9 +155,9 @@ async def test_wrong_fields_are_named_and_sixty_days_are_the_most(
     monkeypatch.setitem(sys.modules, "holidays", None)
     data = (await web.get(COUNTRIES)).data
     assert (data["version"], data["countries"]) == (None, [])
-    for answer in (
+    for response in (
         await web.get(HOLIDAYS, country="DE", year=2026),
         await web.post(ACCEPT, accepting("2026-12-25")),
     ):
-        assert (answer.status, answer.code) == (409, "wrong_state")
-        assert "Ask its operator, or type the dates" in answer.body["message"]
+        assert (response.status, response.code) == (409, "wrong_state")
+        assert "Ask its operator, or type the dates" in response.body["message"]

@@ -19,9 +19,9 @@ def period(**changes: Any) -> dict[str, Any]:
 async def test_an_owner_makes_changes_and_ends_a_period(service: Service) -> None:
     """Makes a version of each change, refuses a stale one with the current period, and audits all of them."""
     web = await service.web("owner")
-    answer = await web.post(PERIODS, period())
-    assert (answer.status, answer.data["effect"]["slots_closed_30_days"]) == (201, 0)
-    stored = answer.data["closed_period"]
+    response = await web.post(PERIODS, period())
+    assert (response.status, response.data["effect"]["slots_closed_30_days"]) == (201, 0)
+    stored = response.data["closed_period"]
     when = {"kind": "weekly", "days": [7], "from": None, "to": None}
     assert (stored["version"], stored["when"], stored["timezone"]) == (1, when, "Europe/Berlin")
     assert (stored["state"], stored["created_by"]["name"] != "") == ("active", True)
@@ -89,8 +89,8 @@ async def test_a_preview_lists_the_next_closings_and_stores_nothing(owner: Calle
     """Answers local times with the offset on either side of a clock change, and stores no period."""
     web = await service.web("owner")
     nights = {"kind": "once", "start": "2026-10-25T01:00", "end": "2026-10-25T02:30"}
-    answer = await web.post(f"{PERIODS}/preview", period(when=nights))
-    [closing] = answer.data["next"]
+    response = await web.post(f"{PERIODS}/preview", period(when=nights))
+    [closing] = response.data["next"]
     assert (closing["local_start"], closing["local_end"]) == (
         "2026-10-25T01:00+02:00",
         "2026-10-25T02:30+01:00",
@@ -111,8 +111,8 @@ async def test_closings_of_a_range_are_listed_by_start(service: Service) -> None
         ("Sundays", "2026-05-09", "2026-05-10"),
     ]
     for until, status in (("2026-08-01T00:00:00Z", 200), ("2026-08-01T00:00:01Z", 422)):
-        answer = await web.get("/app/closings", **{"from": "2026-05-01T00:00:00Z", "to": until})
-        assert answer.status == status
+        response = await web.get("/app/closings", **{"from": "2026-05-01T00:00:00Z", "to": until})
+        assert response.status == status
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -35,7 +35,7 @@ def _body(response: dict[str, Any]) -> bytes:
     return str(response.get("body_text", "")).encode()
 
 
-def answer(name: str) -> PlatformResponse:
+def recorded_response(name: str) -> PlatformResponse:
     """Returns the answer of an exchange as the HTTP client delivers it."""
     response = exchange(name)["response"]
     return PlatformResponse(response["status"], response["headers"], _body(response))

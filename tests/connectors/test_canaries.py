@@ -146,13 +146,13 @@ async def _within(clock: FakeClock, working: Any) -> Any:
 def echoing(status: int) -> httpx.AsyncBaseTransport:
     """Returns a transport that echoes all it was sent; with status 0 it fails to answer."""
 
-    async def answer(request: httpx.Request) -> httpx.Response:
+    async def respond(request: httpx.Request) -> httpx.Response:
         if status == 0:
             raise httpx.ReadError("gone", request=request)
         actual = f"{request.url} {request.headers} {(await request.aread()).decode()}"
         return httpx.Response(status, stream=httpx.ByteStream(actual.encode()))
 
-    return httpx.MockTransport(answer)
+    return httpx.MockTransport(respond)
 
 
 @pytest.mark.parametrize("status", [0, 200, 302, 400, 401, 429, 500, 503])

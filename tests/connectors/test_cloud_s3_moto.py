@@ -94,8 +94,8 @@ class Storage:
             await client.post("/moto-api/reset-auth", content=b"1000000")
             for name, content in files.items():
                 path = f"/{BUCKET}/{quote(name)}"
-                answer = await client.put(path, content=content, headers=_somebody("s3"))
-                assert answer.status_code == 200, answer.text
+                response = await client.put(path, content=content, headers=_somebody("s3"))
+                assert response.status_code == 200, response.text
             await client.post("/moto-api/reset-auth", content=b"0")
 
 
@@ -124,7 +124,7 @@ async def storage() -> AsyncIterator[Storage]:
 
 async def _furnish(storage: Storage) -> None:
     async with httpx.AsyncClient(base_url=storage.url, timeout=30) as client:
-        await eventually(lambda: _answers(client))
+        await eventually(lambda: _responses(client))
         made_in = f"<LocationConstraint>{REGION}</LocationConstraint>"
         location = f"<CreateBucketConfiguration>{made_in}</CreateBucketConfiguration>"
         assert (await client.put(f"/{BUCKET}", content=location)).status_code == 200
@@ -138,8 +138,8 @@ async def _furnish(storage: Storage) -> None:
                 "PolicyDocument": RIGHTS,
             },
         ):
-            answer = await client.post("/", data={**query, "Version": "2010-05-08"}, headers=iam)
-            assert answer.status_code == 200, answer.text
+            response = await client.post("/", data={**query, "Version": "2010-05-08"}, headers=iam)
+            assert response.status_code == 200, response.text
         request_body = {"Action": "CreateAccessKey", "UserName": "steward", "Version": "2010-05-08"}
         text = (await client.post("/", data=request_body, headers=iam)).text
         storage.key_id, storage.secret = (
@@ -148,7 +148,7 @@ async def _furnish(storage: Storage) -> None:
     await storage.put({name: name.encode() for name in (*NAMES, "other/secret.csv")})
 
 
-async def _answers(client: httpx.AsyncClient) -> bool:
+async def _responses(client: httpx.AsyncClient) -> bool:
     try:
         return (await client.get("/moto-api/")).status_code == 200
     except httpx.ConnectError:

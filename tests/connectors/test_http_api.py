@@ -64,7 +64,7 @@ class PartnerClients:
         self.clock = clock
         register = SecretRegister()
         log = Log(self.lines.append, clock, register)
-        wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(self.api.answer))
+        wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(self.api.response))
         self.outbound = Outbound(wire, jitter=lambda: 0.0)
 
     async def read(self, secrets: ConnectionSecrets, url: str = ME, **headers: str) -> PlatformResponse:

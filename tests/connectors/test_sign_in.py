@@ -58,8 +58,8 @@ async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[st
     assert query["code_challenge_method"] == ["S256"]
     assert query["access_type"] == ["offline"]
     async with httpx.AsyncClient(transport=shop.world.transport()) as browser:
-        answer = await browser.get(address)
-    target = urlsplit(answer.headers["location"])
+        response = await browser.get(address)
+    target = urlsplit(response.headers["location"])
     assert target.path == "/app/connections/sign-in/callback"
     return {name: values[0] for name, values in parse_qs(target.query).items()}
 

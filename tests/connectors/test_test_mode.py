@@ -43,7 +43,7 @@ BUILT = build(
     )
 )
 # Answers that a platform could give to anything; what a reader makes of them does not matter here.
-ANSWERS: tuple[Any, ...] = (
+RESPONSES: tuple[Any, ...] = (
     [],
     {},
     {"data": {}},
@@ -97,14 +97,14 @@ class HastyClock(FakeClock):
 class Recording(httpx.AsyncBaseTransport):
     """Records every request and gives the same answer to all."""
 
-    answer: Any
+    response: Any
     sent: list[httpx.Request] = field(default_factory=list)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Records the request and answers at once."""
         await request.aread()
         self.sent.append(request)
-        return httpx.Response(200, stream=httpx.ByteStream(msgspec.json.encode(self.answer)))
+        return httpx.Response(200, stream=httpx.ByteStream(msgspec.json.encode(self.response)))
 
 
 def only_read(request: httpx.Request) -> bool:
@@ -144,15 +144,15 @@ TARGETS = st.sampled_from(["7", "7/8", "item:7@8", "/x", "Tab", ""])
 
 @pytest.mark.parametrize("kind", BUILT)
 @settings(max_examples=20, deadline=None)
-@given(target=TARGETS, values=VALUES, answer=st.sampled_from(ANSWERS))
+@given(target=TARGETS, values=VALUES, response=st.sampled_from(RESPONSES))
 async def test_nothing_but_reads_leaves_where_a_test_run_works(
-    kind: str, target: str, values: Any, answer: Any
+    kind: str, target: str, values: Any, response: Any
 ) -> None:
     """Sends only reads for every operation, whatever its values and the platform's answer.
 
     See docs/design/connectors.md#test-mode.
     """
-    transport = Recording(answer)
+    transport = Recording(response)
     reader = reader_of(kind, transport)
     arguments = values if isinstance(values, Mapping) else {"value": values}
     for name in BUILT[kind].writes:
@@ -190,15 +190,15 @@ METHODS = st.sampled_from(["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DE
 
 
 @settings(max_examples=20, deadline=None)
-@given(method=METHODS, path=st.text(alphabet="a/?=&%. ", max_size=8), answer=st.sampled_from(ANSWERS))
+@given(method=METHODS, path=st.text(alphabet="a/?=&%. ", max_size=8), response=st.sampled_from(RESPONSES))
 async def test_nothing_but_reads_leaves_for_addresses_without_a_connection(
-    method: str, path: str, answer: Any
+    method: str, path: str, response: Any
 ) -> None:
     """Sends only reads to addresses without a connection, and nothing without a matching grant.
 
     See docs/design/connectors.md#test-mode and docs/design/imports-n8n.md#http-steps.
     """
-    transport = Recording(answer)
+    transport = Recording(response)
     clock = HastyClock()
     wire = HttpTransport(
         clock, SecretRegister(), Log(lambda line: None, clock, SecretRegister()), transport=transport

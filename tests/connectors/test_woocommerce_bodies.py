@@ -23,14 +23,14 @@ PAGE = b"<!DOCTYPE html><html><head><title>%s</title></head><body>Checking your 
 HTML = {"content-type": "text/html; charset=UTF-8"}
 
 
-def answer(body: bytes, status: int = 200, clean: Any = str) -> PlatformResponse:
+def response(body: bytes, status: int = 200, clean: Any = str) -> PlatformResponse:
     """Returns a response with this body."""
     return PlatformResponse(status, HTML, body, clean)
 
 
 @pytest.mark.parametrize("data", [b'{"id": 1}', b'[{"id": 1}]', b"[]", b'{"id": 1}\r\n', b'\n  {"id": 1}'])
 def test_data_after_notices_is_read(data: bytes) -> None:
-    assert decoded_of(answer(NOTICE + data)) == decoded_of(answer(data.strip()))
+    assert decoded_of(response(NOTICE + data)) == decoded_of(response(data.strip()))
 
 
 @pytest.mark.parametrize(
@@ -49,31 +49,31 @@ def test_data_after_notices_is_read(data: bytes) -> None:
 )
 def test_an_answer_without_data_after_notices_stays_unusable(body: bytes) -> None:
     with pytest.raises(UnusableResponse):
-        decoded_of(answer(body))
+        decoded_of(response(body))
 
 
 def test_a_web_page_as_an_answer_is_named_by_its_title() -> None:
     """Names a web page by its title, on one line, redacted and cut to 80 characters."""
     with pytest.raises(WrongResponder) as refusal:
-        rows_of(answer(PAGE % b"Just a moment..."))
+        rows_of(response(PAGE % b"Just a moment..."))
     assert refusal.value.message == (
         "The shop answered with a web page titled “Just a moment...” instead of data: a security plug-in or a"
         " CDN may be in between."
     )
     hostile = "A\r\n&#8238;B&amp;C\u202eD\x1b[31m hunter22 ".encode() + b"x" * 400
-    error = page_error(answer(PAGE % hostile, clean=lambda text: text.replace("hunter22", "[redacted]")))
+    error = page_error(response(PAGE % hostile, clean=lambda text: text.replace("hunter22", "[redacted]")))
     assert error is not None
     displayed = error.message.partition("“")[2].partition("”")[0]
     assert displayed.startswith("A B&C D [31m [redacted] xxx")
     assert len(displayed) <= 80
-    bare = page_error(answer(b"<html><body>x</body></html>"))
+    bare = page_error(response(b"<html><body>x</body></html>"))
     assert bare is not None
     assert "a web page instead of data" in bare.message
 
 
 @pytest.mark.parametrize("status", [200, 401, 403, 404])
 def test_a_page_says_nothing_of_the_key(status: int) -> None:
-    error = error_of(answer(PAGE % b"Blocked", status), write=status == 403)
+    error = error_of(response(PAGE % b"Blocked", status), write=status == 403)
     assert isinstance(error, WrongResponder)
     assert "key" not in error.message
 

@@ -22,7 +22,7 @@ from steward.outbound.errors import (
     WrongAddress,
 )
 from tests.connectors.fake_connections import SHOP, Connection, FakePlatformsClient, outside
-from tests.connectors.recorded import Recorded, answer, exchange
+from tests.connectors.recorded import Recorded, exchange, recorded_response
 from tests.fake_clock import FakeClock
 
 ERRORS: list[tuple[str, bool, type[CallError]]] = [
@@ -67,7 +67,7 @@ ERRORS: list[tuple[str, bool, type[CallError]]] = [
 @pytest.mark.parametrize(("name", "write", "kind"), ERRORS, ids=[row[0] for row in ERRORS])
 def test_a_recorded_error_is_the_error_it_means(name: str, write: bool, kind: type[CallError]) -> None:
     """Maps each recorded error answer to its error class. See docs/design/connectors.md#errors."""
-    error = error_of(answer(name), write=write)
+    error = error_of(recorded_response(name), write=write)
     assert type(error) is kind
     assert len(error.platform_text) <= 300
     assert error.message
@@ -78,8 +78,8 @@ def test_maintenance_names_its_wait_and_a_wrong_type_its_fields() -> None:
 
     See docs/design/connectors.md#errors.
     """
-    maintained = error_of(answer("site.maintenance"), write=False)
-    wrong = error_of(answer("product.wrong_types"), write=True)
+    maintained = error_of(recorded_response("site.maintenance"), write=False)
+    wrong = error_of(recorded_response("product.wrong_types"), write=True)
     assert isinstance(maintained, PlatformUnavailable)
     assert maintained.wait_s == 600
     assert isinstance(wrong, Invalid)
@@ -89,7 +89,9 @@ def test_maintenance_names_its_wait_and_a_wrong_type_its_fields() -> None:
 @pytest.mark.parametrize("body", [b"<html>hello</html>", b"[]", b"null", b'"x"', b'{"a": 1}', b"\xff", b""])
 def test_a_404_that_is_none_of_wordpress_is_another_address(body: bytes) -> None:
     """Reads a 404 without WordPress's error body as a wrong address. See docs/design/connectors.md#errors."""
-    assert isinstance(error_of(replace(answer("products.get_unknown"), body=body), write=False), WrongAddress)
+    assert isinstance(
+        error_of(replace(recorded_response("products.get_unknown"), body=body), write=False), WrongAddress
+    )
 
 
 def over(clock: FakeClock, *names: str) -> tuple[FakePlatformsClient, Connection, Recorded]:

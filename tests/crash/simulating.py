@@ -117,10 +117,10 @@ class DrawnEngine:
         try:
             if fate < FAULTS:
                 raise Unavailable("The database is away.", retry_after=1)
-            answer = await work()
+            response = await work()
             if fate < 2 * FAULTS:
                 raise Unavailable("The database's answer was lost.", retry_after=1)
-            return answer
+            return response
         finally:
             turn.done.set()
 
@@ -146,13 +146,13 @@ class Network(httpx.AsyncBaseTransport):
         try:
             if host.clock.monotonic() - asked_at > CALL_LASTS.total_seconds():
                 raise httpx.ReadTimeout("no answer in time", request=request)
-            answer = await self._transport.handle_async_request(request)
+            response = await self._transport.handle_async_request(request)
         finally:
             turn.done.set()
         (await host.turn()).done.set()
         if host.clock.monotonic() - asked_at > CALL_LASTS.total_seconds():
             raise httpx.ReadTimeout("no answer in time", request=request)
-        return answer
+        return response
 
 
 @dataclass

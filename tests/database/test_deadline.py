@@ -55,15 +55,15 @@ async def _opened(url: str, clock: FakeClock) -> PostgresEngine:
 
 async def _answered(call: Callable[[], Awaitable[int]]) -> int:
     """Returns the first answer; the pool may still try a connection of the silent time."""
-    answers: list[int] = []
+    responses: list[int] = []
 
     async def has_response() -> bool:
         with contextlib.suppress(Unavailable):
-            answers.append(await call())
-        return bool(answers)
+            responses.append(await call())
+        return bool(responses)
 
     await eventually(has_response)
-    return answers[0]
+    return responses[0]
 
 
 async def test_a_silent_server_is_given_up_at_the_deadline(

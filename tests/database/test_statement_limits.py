@@ -89,10 +89,10 @@ async def test_a_statement_past_the_limit_ends_and_its_connection_goes_on(
     }
     processes = set(await asyncio.gather(*[call(WITHIN) for call in calls.values()]))
     assert len(processes) == len(calls)
-    answers = await asyncio.gather(*[call(BEYOND) for call in calls.values()], return_exceptions=True)
-    for name, answer in zip(calls, answers, strict=True):
-        assert isinstance(answer, Unavailable), name
-        assert (answer.message, answer.retry_after) == ("The database took too long.", 2), name
+    responses = await asyncio.gather(*[call(BEYOND) for call in calls.values()], return_exceptions=True)
+    for name, response in zip(calls, responses, strict=True):
+        assert isinstance(response, Unavailable), name
+        assert (response.message, response.retry_after) == ("The database took too long.", 2), name
     assert processes == set(await asyncio.gather(*[call(WITHIN) for call in calls.values()]))
 
 
@@ -107,8 +107,8 @@ async def test_writes_of_a_shared_call_that_took_too_long_fail_at_once(
         return await _take(tx, seconds)
 
     calls = [engine.write(clock.now(), Batchable(item, alone, _take_together)) for item in (WITHIN, BEYOND)]
-    answers = await asyncio.gather(*calls, return_exceptions=True)
-    assert all(isinstance(answer, Unavailable) for answer in answers)
+    responses = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(response, Unavailable) for response in responses)
     assert not tried
 
 
@@ -227,9 +227,9 @@ class _LimitRecorder(EngineWrapper):
         return await super().read(now, act, org=org, small=small, sets_tenant=sets_tenant)
 
     async def _recorded(self, act: Act[T], tx: Tx) -> T:
-        answer = await act(tx)
+        response = await act(tx)
         self.seconds.append((await _limits(tx))["statement_timeout"] / 1000)
-        return answer
+        return response
 
 
 async def _export(engine: Engine, clock: FakeClock) -> None:

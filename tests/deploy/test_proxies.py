@@ -32,7 +32,7 @@ LOGIN = "/v2/api/automations/login"
 LIMIT = 10
 LARGEST_BODY = 2 << 20
 # Headers that differ between answers, or that name the program that passed them on.
-_OF_ONE_ANSWER = {"date", "server", "via", "x-request-id", "connection", "alt-svc", "transfer-encoding"}
+_OF_ONE_RESPONSE = {"date", "server", "via", "x-request-id", "connection", "alt-svc", "transfer-encoding"}
 _NGINX = """
 daemon off;
 user root;
@@ -150,7 +150,7 @@ def client(address: str, folder: Path, peer: str = "127.0.0.1") -> httpx.AsyncCl
     return httpx.AsyncClient(base_url=address, transport=transport, timeout=30)
 
 
-async def _answers(address: str, folder: Path) -> list[tuple[int, dict[str, str], bytes]]:
+async def _responses(address: str, folder: Path) -> list[tuple[int, dict[str, str], bytes]]:
     """Returns the answers to calls of every kind, without headers that differ each time."""
     calls = (
         ("GET", "/healthz", b""),
@@ -162,16 +162,16 @@ async def _answers(address: str, folder: Path) -> list[tuple[int, dict[str, str]
         ("POST", "/v1/automations/imports", b" " * (LARGEST_BODY + 1)),
         ("POST", "/v1/store-events/unknown", b" " * (3 << 20)),
     )
-    answers = []
+    responses = []
     async with client(address, folder) as calling:
         for method, path, body in calls:
             headers = {"Content-Type": "application/json", "Host": NAME, "Accept-Encoding": "identity"}
-            answer = await calling.request(method, path, content=body or None, headers=headers)
+            response = await calling.request(method, path, content=body or None, headers=headers)
             lasting = {
-                header: value for header, value in answer.headers.items() if header not in _OF_ONE_ANSWER
+                header: value for header, value in response.headers.items() if header not in _OF_ONE_RESPONSE
             }
-            answers.append((answer.status_code, lasting, answer.content))
-    return answers
+            responses.append((response.status_code, lasting, response.content))
+    return responses
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
@@ -195,7 +195,7 @@ async def test_a_proxy_passes_true_addresses_and_leaves_answers_unchanged(
             assert (await stranger.get("/metrics")).status_code == 404
         async with client(proxy, tmp_path, "127.0.0.10") as other:
             assert (await other.post(LOGIN, json={})).status_code == 422
-        assert await _answers(proxy, tmp_path) == await _answers(service, tmp_path)
+        assert await _responses(proxy, tmp_path) == await _responses(service, tmp_path)
 
 
 @pytest.mark.parametrize(

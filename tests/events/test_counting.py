@@ -49,7 +49,7 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
             response = await asyncio.gather(
                 *(ears.deliver("order.created", body, delivery=name) for name, body in batch)
             )
-            assert Counter(answer.status for answer in response) == {200: len(batch)}
+            assert Counter(reply.status for reply in response) == {200: len(batch)}
             if drained:
                 await ears.shop.drain()
             else:

@@ -104,7 +104,7 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: ListeningService) -
     """A body over 64 MiB answers 413 and is not read further. See docs/design/api/events.md#delivery."""
     await ears.automation("orders/create")
     path = ears.hook("order.created")["delivery_url"].partition("8400")[2]
-    answers: list[Any] = []
+    responses: list[Any] = []
     remaining = [64]
 
     async def receive() -> dict[str, Any]:
@@ -112,7 +112,7 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: ListeningService) -
         return {"type": "http.request", "body": b"\0" * MIB, "more_body": remaining[0] >= 0}
 
     async def send(message: Any) -> None:
-        answers.append(message.get("status"))
+        responses.append(message.get("status"))
 
     scope = {
         "type": "http",
@@ -123,7 +123,7 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: ListeningService) -
         "client": ("203.0.113.9", 1),
     }
     await ears.furnished.service.app(scope, receive, send)
-    assert answers[0] == 413
+    assert responses[0] == 413
     assert await count_events(ears) == 0
 
 

@@ -146,10 +146,10 @@ class ListeningService:
         keys = self.shop.world.described()["woocommerce"]
         auth = (keys["consumer_key"], keys["consumer_secret"])
         async with httpx.AsyncClient(transport=self.shop.world.transport(), auth=auth) as client:
-            answer = await client.request(method, f"{keys['url']}/wp-json/wc/v3{path}", json=body)
-        assert answer.status_code < 300, answer.text
+            response = await client.request(method, f"{keys['url']}/wp-json/wc/v3{path}", json=body)
+        assert response.status_code < 300, response.text
         await self.shop.world.settle()
-        return answer.json()
+        return response.json()
 
     def hooks(self) -> list[dict[str, Any]]:
         """Returns the shop's webhooks."""

@@ -72,10 +72,10 @@ async def test_extensions_do_what_is_documented(
 
     See docs/design/imports-n8n.md#names.
     """
-    answers = await evaluator.evaluate(
+    results = await evaluator.evaluate(
         [read(f"={{{{ {code} }}}}") for code in EXPECTED_VALUES], context_of([{}])
     )
-    for (code, expected), (outcome,) in zip(EXPECTED_VALUES.items(), answers, strict=True):
+    for (code, expected), (outcome,) in zip(EXPECTED_VALUES.items(), results, strict=True):
         assert isinstance(outcome, ExpressionError) if expected is FAILS else outcome == expected, (
             code,
             outcome,

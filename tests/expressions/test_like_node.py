@@ -13,7 +13,7 @@ from steward.steps.workflow.expressions.views import ExpressionContext, Script, 
 ContextFactory = Callable[[Sequence[Any]], ExpressionContext]
 _JANUARY: Final = "DateTime.fromISO('2024-01-31')"
 _COLLATOR: Final = "['b', 'B', 'a', 'A'].sort(new Intl.Collator('en', { caseFirst: '%s' }).compare).join('')"
-ANSWERS: Final = {
+RESULTS: Final = {
     f"{_JANUARY}.setZone('+05:45').toISO()": "2024-01-31T04:45:00.000+05:45",
     f"{_JANUARY}.setZone('-0330').toISO()": "2024-01-30T19:30:00.000-03:30",
     f"{_JANUARY}.setZone('+05').toFormat('ZZ ZZZZ z')": "+05:00 GMT+5 +05",
@@ -62,9 +62,9 @@ CLONES: Final = """
 
 async def test_expressions_give_the_values_of_node(evaluator: Evaluator, context_of: ContextFactory) -> None:
     """Reads zones given as offsets, sorts capitals first, and computes Math.hypot to the last digit."""
-    outcomes = await evaluator.evaluate([read(f"={{{{ {text} }}}}") for text in ANSWERS], context_of([{}]))
-    answers = dict(zip(ANSWERS, (outcome[0] for outcome in outcomes), strict=True))
-    assert answers == ANSWERS
+    outcomes = await evaluator.evaluate([read(f"={{{{ {text} }}}}") for text in RESULTS], context_of([{}]))
+    results = dict(zip(RESULTS, (outcome[0] for outcome in outcomes), strict=True))
+    assert results == RESULTS
 
 
 async def test_clones_share_nothing_and_refuse_functions(

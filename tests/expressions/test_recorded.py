@@ -34,21 +34,21 @@ def _fields(step: RecordedStep) -> list[dict[str, Any]]:
     return list(parameters["assignments"]["assignments"])
 
 
-def _differences(step: RecordedStep, answers: Sequence[Sequence[Outcome]]) -> list[str]:
+def _differences(step: RecordedStep, results: Sequence[Sequence[Outcome]]) -> list[str]:
     fields = _fields(step)
     if "values" in step.node["parameters"]:
         checked = [
-            answer for field, answer in zip(fields, answers, strict=True) if field["value"] not in ACCEPTED
+            result for field, result in zip(fields, results, strict=True) if field["value"] not in ACCEPTED
         ]
-        fault = any(isinstance(value, ExpressionError) for answer in checked for value in answer)
+        fault = any(isinstance(value, ExpressionError) for result in checked for value in result)
         if fault or step.failed:
             return [] if fault == step.failed else [f"{step.name}: an expression error {fault}"]
     differences = []
     for index, recorded in enumerate(step.put_out or ()):
-        for field, answer in zip(fields, answers, strict=True):
+        for field, result in zip(fields, results, strict=True):
             if f"{step.node['name']}.0.0.{index}.{field['name']}" in step.unstable:
                 continue
-            value, expected = _as_stored(step, field, answer[index]), recorded.get(field["name"], UNDEFINED)
+            value, expected = _as_stored(step, field, result[index]), recorded.get(field["name"], UNDEFINED)
             if not equal(value, expected) and field["value"] not in ACCEPTED:
                 differences.append(f"{step.name} {field['value']}: {value!r}, recorded {expected!r}")
     return differences

@@ -361,7 +361,7 @@ def _equal(name: str, expected: Any, seen: Any) -> bool:
         return bool(expected == seen)
 
 
-class _Answers(httpx.AsyncBaseTransport):
+class _Responses(httpx.AsyncBaseTransport):
     def __init__(self, response: Row) -> None:
         self._response = response
 
@@ -377,7 +377,7 @@ async def _written(parts: list[Part], response: Row) -> list[WriteState]:
     """Returns the outcomes that the connector's writer gives over the real client."""
     clock, register = FakeClock(_NOW), SecretRegister()
     wire = HttpTransport(
-        clock, register, Log(lambda line: None, clock, register), transport=_Answers(response)
+        clock, register, Log(lambda line: None, clock, register), transport=_Responses(response)
     )
     shop = WooCommerceConnector(private_hosts=(), read_s=20.0)
     credentials = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}

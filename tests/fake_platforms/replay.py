@@ -89,7 +89,7 @@ def value_differences(requested: Any, theirs: Any, ours: Any) -> Iterator[str]:
     if not isinstance(requested, dict) or not isinstance(theirs, dict) or not isinstance(ours, dict):
         return
     for name in requested.keys() & theirs.keys():
-        recorded, current = (_projected(answer.get(name), requested[name]) for answer in (theirs, ours))
+        recorded, current = (_projected(response.get(name), requested[name]) for response in (theirs, ours))
         if recorded != current:
             yield f"{name}: {recorded!r} in the recording, {current!r} here"
 
@@ -104,7 +104,7 @@ def _written_differences(exchange: Row, ours: Any) -> Iterator[str]:
         for index, item in enumerate(requested.get(name, []) if isinstance(theirs, dict) else []):
             recorded, current = theirs[name][index], ours[name][index]
             if "error" in recorded or "error" in current:
-                codes = [answer.get("error", {}).get("code") for answer in (recorded, current)]
+                codes = [response.get("error", {}).get("code") for response in (recorded, current)]
                 if codes[0] != codes[1]:
                     yield f"{name}[{index}]: {codes[0]} in the recording, {codes[1]} here"
                 continue
@@ -120,25 +120,23 @@ def _steer_numbers(shop: FakeShop, exchange: Row) -> None:
         shop.set_next_id(NUMBERS[new[0].kind], min(view.id for view in new))
 
 
-def _differences(exchange: Row, answer: httpx.Response) -> list[str]:
+def _differences(exchange: Row, response: httpx.Response) -> list[str]:
     recorded = exchange["response"]
-    if answer.status_code != recorded["status"]:
-        return [
-            f"status {recorded['status']} in the recording, {answer.status_code} here: {answer.text[:200]}"
-        ]
+    if response.status_code != recorded["status"]:
+        return [f"status {recorded['status']} recorded, {response.status_code} here: {response.text[:200]}"]
     differences = [
         f"header {name}: only {'in the recording' if name in recorded['headers'] else 'here'}"
         for name in ("x-wp-total", "x-wp-totalpages", "location", "allow")
-        if (name in recorded["headers"]) != (name in answer.headers) and name != "allow"
+        if (name in recorded["headers"]) != (name in response.headers) and name != "allow"
     ]
     if exchange["request"]["method"] == "HEAD":
-        return differences + (["a body was sent"] if answer.content else [])
-    is_json = "json" in answer.headers.get("content-type", "")
+        return differences + (["a body was sent"] if response.content else [])
+    is_json = "json" in response.headers.get("content-type", "")
     if is_json != ("body" in recorded):
         return [*differences, f"{'JSON' if is_json else 'a page'} here, and not in the recording"]
     if not is_json:
         return differences
-    theirs, ours = recorded["body"], answer.json()
+    theirs, ours = recorded["body"], response.json()
     if recorded["status"] >= 400 and theirs.get("code") != ours.get("code"):
         return [*differences, f"code {theirs.get('code')} in the recording, {ours.get('code')} here"]
     differences += shape_differences(theirs, ours)

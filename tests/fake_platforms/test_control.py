@@ -220,9 +220,9 @@ async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
     await outside.post(platforms.described()["teams"]["webhook_url"], json={"type": "message", "text": "x"})
 
     async def seqs(**query: Any) -> list[int]:
-        answer = (await outside.get("/sandbox/ledger", params=query)).json()
-        assert (answer["last_seq"], answer["writes_total"], answer["reads_total"]) == (3, 2, 1)
-        return [entry["seq"] for entry in answer["entries"]]
+        response = (await outside.get("/sandbox/ledger", params=query)).json()
+        assert (response["last_seq"], response["writes_total"], response["reads_total"]) == (3, 2, 1)
+        return [entry["seq"] for entry in response["entries"]]
 
     assert await seqs() == [2, 3]
     assert await seqs(reads=1) == [1, 2, 3]
@@ -235,8 +235,8 @@ async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
 async def test_unknown_control_paths_answer_404_with_a_message(outside: httpx.AsyncClient) -> None:
     """Answers unknown paths and methods with 404 and a message. See docs/design/fake-platforms.md#control."""
     for method, path in (("GET", "/sandbox/other"), ("DELETE", "/sandbox/faults/f9"), ("PUT", "/sandbox")):
-        answer = await outside.request(method, path)
-        assert (answer.status_code, list(answer.json())) == (404, ["error"])
+        response = await outside.request(method, path)
+        assert (response.status_code, list(response.json())) == (404, ["error"])
 
 
 async def test_the_page_shows_everything_and_runs_nothing(

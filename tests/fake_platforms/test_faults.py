@@ -49,9 +49,9 @@ class ServedPlatforms:
         self._socket.close()
 
     def fault(self, **fault: Any) -> str:
-        answer = self.client.post("/sandbox/faults", json=fault)
-        assert answer.status_code == 201, answer.text
-        return str(answer.json()["fault"]["id"])
+        response = self.client.post("/sandbox/faults", json=fault)
+        assert response.status_code == 201, response.text
+        return str(response.json()["fault"]["id"])
 
     def change(self, price: str = "9.99") -> httpx.Response:
         return self.client.put(PRODUCT, json={"regular_price": price})
@@ -86,8 +86,8 @@ def test_a_status_is_answered_and_nothing_is_applied(served: ServedPlatforms) ->
     """
     old = served.price()
     fault = served.fault(method="PUT", path=PRODUCT, kind="status", status=503, body={"code": "wp_die"})
-    answer = served.change()
-    assert (answer.status_code, answer.json()) == (503, {"code": "wp_die"})
+    response = served.change()
+    assert (response.status_code, response.json()) == (503, {"code": "wp_die"})
     assert served.last() == (False, 503, fault)
     assert served.price() == old
 
@@ -98,9 +98,9 @@ def test_a_status_after_is_answered_though_all_was_applied(served: ServedPlatfor
     See docs/design/fake-platforms.md#control.
     """
     fault = served.fault(method="PUT", path="**", kind="status_after", status=502, body="<h1>Bad</h1>")
-    answer = served.change()
-    assert (answer.status_code, answer.text) == (502, "<h1>Bad</h1>")
-    assert answer.headers["content-type"].startswith("text/html")
+    response = served.change()
+    assert (response.status_code, response.text) == (502, "<h1>Bad</h1>")
+    assert response.headers["content-type"].startswith("text/html")
     assert served.last() == (True, 502, fault)
     assert served.price() == "9.99"
 
@@ -120,9 +120,9 @@ def test_a_delay_waits_and_continues_as_usual(served: ServedPlatforms) -> None:
 def test_a_throttle_names_the_seconds_to_wait(served: ServedPlatforms) -> None:
     """Answers 429 with Retry-After and the fault's body. See docs/design/fake-platforms.md#control."""
     served.fault(path="/wp-json/**", kind="throttle", retry_after=7, body={"slow": "down"})
-    answer = served.change()
-    assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
-    assert answer.json() == {"slow": "down"}
+    response = served.change()
+    assert (response.status_code, response.headers["retry-after"]) == (429, "7")
+    assert response.json() == {"slow": "down"}
 
 
 @pytest.mark.parametrize(("kind", "applied"), [("drop_before", False), ("drop_after", True)])
@@ -251,8 +251,8 @@ def test_a_star_stays_within_a_segment_and_two_cross_them(pattern: str, path: st
 )
 def test_a_fault_that_cannot_be_is_refused_in_words(served: ServedPlatforms, fault: Any) -> None:
     """Answers 400 with a message to a fault that is not valid. See docs/design/fake-platforms.md#control."""
-    answer = served.client.post("/sandbox/faults", json=fault)
-    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+    response = served.client.post("/sandbox/faults", json=fault)
+    assert (response.status_code, list(response.json())) == (400, ["error"])
 
 
 def test_webhooks_leave_over_the_network(served: ServedPlatforms) -> None:
@@ -263,8 +263,8 @@ def test_webhooks_leave_over_the_network(served: ServedPlatforms) -> None:
     address = f"{served.url}/nowhere"
     body = {"topic": "order.created", "delivery_url": address, "secret": "s"}
     assert served.client.post("/wp-json/wc/v3/webhooks", json=body).status_code == 201
-    answer = served.client.post("/sandbox/events", json={"topic": "order.created"})
-    assert [(delivery["url"], delivery["status"]) for delivery in answer.json()["deliveries"]] == [
+    response = served.client.post("/sandbox/events", json={"topic": "order.created"})
+    assert [(delivery["url"], delivery["status"]) for delivery in response.json()["deliveries"]] == [
         (address, 404)
     ]
 
@@ -315,11 +315,11 @@ def test_it_serves_as_its_own_program_until_stopped() -> None:
         assert program.stdout is not None
         assert program.stderr is not None
         described = json.loads(program.stdout.readline())
-        answer = httpx.get(described["url"] + "/sandbox", trust_env=False, timeout=60)
+        response = httpx.get(described["url"] + "/sandbox", trust_env=False, timeout=60)
         program.send_signal(signal.SIGTERM)
         rest = program.stdout.read(), program.stderr.read()
         program.wait(60)
     assert described.pop("mail")["smtp_url"].startswith("smtp://127.0.0.1:")
-    assert answer.json() == described
+    assert response.json() == described
     assert described["seed"] == 3
     assert rest == ("", "")

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.anyio
 _UNKNOWN = 999_999
 
 
-async def _status_and_code(answer: httpx.Response) -> tuple[int, Any]:
-    body = answer.json()
-    return answer.status_code, body.get("code") if isinstance(body, dict) else body
+async def _status_and_code(response: httpx.Response) -> tuple[int, Any]:
+    body = response.json()
+    return response.status_code, body.get("code") if isinstance(body, dict) else body
 
 
 async def _first_product(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
@@ -50,8 +50,8 @@ async def test_an_unknown_parent_filters_lists_and_fails_other_requests(
     shop: httpx.AsyncClient, method: str, path: str, body: Any, expected: tuple[int, Any]
 ) -> None:
     """Takes the parent for a filter in lists, and answers other requests with WooCommerce's error codes."""
-    answer = await shop.request(method, path.format(_UNKNOWN), json=body)
-    assert await _status_and_code(answer) == expected
+    response = await shop.request(method, path.format(_UNKNOWN), json=body)
+    assert await _status_and_code(response) == expected
 
 
 async def test_a_note_and_a_refund_of_another_order(shop: httpx.AsyncClient) -> None:
@@ -91,9 +91,9 @@ async def test_null_is_cast_and_not_refused(
     assert {name: batch.json()["update"][0][name] for name in stored} == {
         name: before[name] for name in stored
     }
-    answer = await shop.put(f"products/{number}", json=fields)
-    assert answer.status_code == 200
-    assert {name: answer.json()[name] for name in stored} == stored
+    response = await shop.put(f"products/{number}", json=fields)
+    assert response.status_code == 200
+    assert {name: response.json()[name] for name in stored} == stored
 
 
 async def test_null_of_a_sale_date_is_left_out_and_an_empty_text_takes_it_away(
@@ -137,8 +137,8 @@ async def test_usernames_are_made_unlike_each_other_and_are_not_changed(shop: ht
     names = [customer["username"] for customer in customers]
     assert len(set(names)) == 3
     assert names[2] == "shop-example"
-    answer = await shop.put(f"customers/{customers[0]['id']}", json={"username": "else"})
-    assert await _status_and_code(answer) == (400, "woocommerce_rest_customer_invalid_argument")
+    response = await shop.put(f"customers/{customers[0]['id']}", json={"username": "else"})
+    assert await _status_and_code(response) == (400, "woocommerce_rest_customer_invalid_argument")
 
 
 @pytest.mark.parametrize("product", [{"product_id": _UNKNOWN}, {"product_id": "abc"}, {"sku": "NOT-THERE"}])
@@ -146,9 +146,9 @@ async def test_a_line_for_an_unknown_product_is_made_empty(
     shop: httpx.AsyncClient, product: dict[str, Any]
 ) -> None:
     """Makes a line for an unknown product with an empty name, and refuses a line that names no product."""
-    answer = await shop.post("orders", json={"line_items": [{**product, "quantity": 2}]})
-    assert answer.status_code == 201
-    [line] = answer.json()["line_items"]
+    response = await shop.post("orders", json={"line_items": [{**product, "quantity": 2}]})
+    assert response.status_code == 201
+    [line] = response.json()["line_items"]
     assert (line["name"], line["product_id"], line["quantity"], line["total"]) == ("", 0, 2, "0.00")
     assert line["sku"] is None
     nothing = await shop.post("orders", json={"line_items": [{"quantity": 2}]})
@@ -166,8 +166,8 @@ async def test_a_cancelled_order_that_is_taken_up_again_takes_its_stock_again(
     lines = [{"product_id": product["id"], "quantity": 1}]
     order = (await shop.post("orders", json={"status": "processing", "line_items": lines})).json()
     for status, reduction in (("cancelled", 0), ("processing", 1), ("cancelled", 0), ("on-hold", 1)):
-        answer = await shop.put(f"orders/{order['id']}", json={"status": status})
-        assert answer.json()["status"] == status
+        response = await shop.put(f"orders/{order['id']}", json={"status": status})
+        assert response.json()["status"] == status
         now = (await shop.get(f"products/{product['id']}")).json()["stock_quantity"]
         assert now == product["stock_quantity"] - reduction
     empty = (await shop.post("orders", json={"status": "cancelled"})).json()["id"]
@@ -222,9 +222,9 @@ async def test_a_webhook_is_made_active_and_paused_only_later(shop: httpx.AsyncC
 @pytest.mark.parametrize("path", ["/shop/wp-json/wc/v3/products", "/wc/v3/products", "/nothing"])
 async def test_a_wrong_base_path_is_answered_by_a_page(outside: httpx.AsyncClient, path: str) -> None:
     """Answers a path that no route of the site has with an HTML page."""
-    answer = await outside.get(path)
-    assert answer.status_code == 404
-    assert answer.headers["content-type"].startswith("text/html")
+    response = await outside.get(path)
+    assert response.status_code == 404
+    assert response.headers["content-type"].startswith("text/html")
 
 
 async def test_the_address_forms_of_a_site(outside: httpx.AsyncClient, platforms: FakePlatforms) -> None:

@@ -57,8 +57,8 @@ async def test_the_shop_takes_basic_authentication_over_plain_http(
     See docs/design/fake-platforms.md#services.
     """
     pair = (platforms.state.keys.consumer_key, platforms.state.keys.consumer_secret)
-    answer = await outside.get("http://shop.example/wp-json/wc/v3/products", auth=pair)
-    assert answer.status_code == 200
+    response = await outside.get("http://shop.example/wp-json/wc/v3/products", auth=pair)
+    assert response.status_code == 200
 
 
 @pytest.mark.parametrize(("size", "status"), [(1, 200), (100, 200), (101, 400), (0, 400)])
@@ -67,14 +67,14 @@ async def test_a_page_holds_one_to_a_hundred(shop: httpx.AsyncClient, size: int,
 
     See docs/design/fake-platforms.md#services.
     """
-    answer = await shop.get("products", params={"per_page": size})
-    assert answer.status_code == status
+    response = await shop.get("products", params={"per_page": size})
+    assert response.status_code == status
     if status == 400:
-        assert answer.json()["code"] == "rest_invalid_param"
-        assert list(answer.json()["data"]["params"]) == ["per_page"]
+        assert response.json()["code"] == "rest_invalid_param"
+        assert list(response.json()["data"]["params"]) == ["per_page"]
     else:
-        assert len(answer.json()) == min(size, 50)
-        assert answer.headers["x-wp-total"] == "50"
+        assert len(response.json()) == min(size, 50)
+        assert response.headers["x-wp-total"] == "50"
 
 
 async def test_a_batch_of_a_hundred_is_done_and_one_more_does_nothing(
@@ -98,9 +98,9 @@ async def test_a_failing_item_of_a_batch_fails_alone_and_in_its_place(shop: http
     """
     product = await _first(shop)
     items = [{"id": 999_999, "regular_price": "1.00"}, {"id": product["id"], "regular_price": "1.25"}]
-    answer = (await shop.post("products/batch", json={"update": items})).json()["update"]
-    assert answer[0]["error"]["code"] == "woocommerce_rest_product_invalid_id"
-    assert answer[1]["regular_price"] == "1.25"
+    response = (await shop.post("products/batch", json={"update": items})).json()["update"]
+    assert response[0]["error"]["code"] == "woocommerce_rest_product_invalid_id"
+    assert response[1]["regular_price"] == "1.25"
 
 
 async def test_fields_on_a_batch_empty_the_answer_though_all_is_written(shop: httpx.AsyncClient) -> None:
@@ -117,16 +117,16 @@ async def test_a_price_is_stored_with_200_whatever_it_is(
 ) -> None:
     """Stores a price that is not a number as an empty text. See docs/design/fake-platforms.md#services."""
     product = await _first(shop)
-    answer = await shop.put(f"products/{product['id']}", json={"regular_price": sent})
-    assert (answer.status_code, answer.json()["regular_price"]) == (200, stored)
+    response = await shop.put(f"products/{product['id']}", json={"regular_price": sent})
+    assert (response.status_code, response.json()["regular_price"]) == (200, stored)
 
 
 async def test_a_price_sent_as_a_number_is_refused(shop: httpx.AsyncClient) -> None:
     """Refuses a price that is a JSON number with `rest_invalid_param` and its field, as recorded."""
     product = await _first(shop)
-    answer = await shop.put(f"products/{product['id']}", json={"regular_price": 7.1})
-    assert (answer.status_code, answer.json()["code"]) == (400, "rest_invalid_param")
-    assert answer.json()["data"]["params"] == {"regular_price": "regular_price is not of type string."}
+    response = await shop.put(f"products/{product['id']}", json={"regular_price": 7.1})
+    assert (response.status_code, response.json()["code"]) == (400, "rest_invalid_param")
+    assert response.json()["data"]["params"] == {"regular_price": "regular_price is not of type string."}
 
 
 @pytest.mark.parametrize("sent", ["1.2.3", "-", ".", "1-2", "--4"])
@@ -161,8 +161,8 @@ async def test_a_wrong_part_of_an_object_refuses_the_whole_write(
     See docs/design/fake-platforms.md#services.
     """
     before = (await outside.get("/sandbox/state")).json()
-    answer = await shop.post(path, json=body)
-    assert (answer.status_code, answer.json()["code"]) == (400, "rest_invalid_param")
+    response = await shop.post(path, json=body)
+    assert (response.status_code, response.json()["code"]) == (400, "rest_invalid_param")
     assert (await outside.get("/sandbox/state")).json() == before
 
 
@@ -173,8 +173,9 @@ async def test_a_sale_price_not_below_the_regular_one_is_dropped_without_a_word(
     product = await _first(shop)
     await shop.put(f"products/{product['id']}", json={"regular_price": "10.00", "sale_price": "9.99"})
     assert (await _first(shop))["price"] == "9.99"
-    answer = await shop.put(f"products/{product['id']}", json={"sale_price": "10.00"})
-    assert (answer.status_code, answer.json()["sale_price"], answer.json()["price"]) == (200, "", "10.00")
+    response = await shop.put(f"products/{product['id']}", json={"sale_price": "10.00"})
+    assert response.status_code == 200
+    assert (response.json()["sale_price"], response.json()["price"]) == ("", "10.00")
 
 
 async def test_a_taken_sku_and_a_taken_tag_are_refused_naming_the_holder(shop: httpx.AsyncClient) -> None:
@@ -213,8 +214,8 @@ async def test_a_write_that_changes_nothing_moves_the_modified_time_of_products(
     """
     product = await _first(shop)
     await clock.advance(5)
-    answer = await shop.put(f"products/{product['id']}", json={"regular_price": product["regular_price"]})
-    assert answer.json()["date_modified_gmt"] == clock.now().strftime("%Y-%m-%dT%H:%M:%S")
+    response = await shop.put(f"products/{product['id']}", json={"regular_price": product["regular_price"]})
+    assert response.json()["date_modified_gmt"] == clock.now().strftime("%Y-%m-%dT%H:%M:%S")
 
 
 @pytest.mark.parametrize("own_tables", [False, True])
@@ -229,8 +230,8 @@ async def test_metadata_alone_moves_an_orders_modified_time_only_in_tables_of_it
     order = (await shop.get("orders")).json()[0]
     await clock.advance(5)
     body = {"meta_data": [{"key": "steward_tags", "value": ["x"]}]}
-    answer = (await shop.put(f"orders/{order['id']}", json=body)).json()
-    assert (answer["date_modified_gmt"] != order["date_modified_gmt"]) is own_tables
+    response = (await shop.put(f"orders/{order['id']}", json=body)).json()
+    assert (response["date_modified_gmt"] != order["date_modified_gmt"]) is own_tables
 
 
 async def test_modified_after_is_local_time_unless_said_otherwise(
@@ -347,9 +348,9 @@ async def test_five_thousand_products_can_be_loaded_and_paged(
     seen: list[int] = []
     for page in range(1, 51):
         query = {"per_page": 100, "page": page, "orderby": "id", "order": "asc", "_fields": "id,sku"}
-        answer = await shop.get("products", params=query)
-        assert answer.headers["x-wp-total"] == "5000"
-        seen += [row["id"] for row in answer.json()]
+        response = await shop.get("products", params=query)
+        assert response.headers["x-wp-total"] == "5000"
+        seen += [row["id"] for row in response.json()]
     assert len(set(seen)) == 5000
     assert seen == sorted(seen)
     assert len(platforms.state.shop.variations) == 1500

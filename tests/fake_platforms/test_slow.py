@@ -70,8 +70,8 @@ async def test_it_is_set_shown_and_taken_away_on_the_control_surface() -> None:
 )  # fmt: skip
 async def test_an_invalid_slowness_is_refused(query: Any) -> None:
     _, client = served(WaitRecorder())
-    answer = await client.post("/sandbox/slow", json=query)
-    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+    response = await client.post("/sandbox/slow", json=query)
+    assert (response.status_code, list(response.json())) == (400, ["error"])
 
 
 async def test_a_caller_that_does_not_wait_gets_no_answer_but_its_write_is_made() -> None:

@@ -76,8 +76,8 @@ async def test_an_assertion_that_does_not_fit_is_refused(
 
     See docs/design/fake-platforms.md#services.
     """
-    answer = await _token(outside, _assertion(platforms, clock, **claims))
-    assert (answer.status_code, answer.json()["error"]) == (400, error)
+    response = await _token(outside, _assertion(platforms, clock, **claims))
+    assert (response.status_code, response.json()["error"]) == (400, error)
 
 
 async def test_an_assertion_signed_with_another_key_or_longer_than_an_hour_is_refused(
@@ -122,9 +122,9 @@ async def test_a_sign_in_redirects_at_once_with_a_code_good_for_one_token(
 
     See docs/design/fake-platforms.md#services.
     """
-    answer = await _code(outside, platforms)
-    assert answer.status_code == 302
-    query = parse_qs(urlsplit(answer.headers["location"]).query)
+    response = await _code(outside, platforms)
+    assert response.status_code == 302
+    query = parse_qs(urlsplit(response.headers["location"]).query)
     assert query["state"] == ["s t"]
     form = _form(platforms, query["code"][0])
     granted = (await outside.post("/google/token", data=form)).json()
@@ -169,8 +169,8 @@ async def test_a_sign_in_without_pkce_comes_back_with_an_error(
 
     See docs/design/fake-platforms.md#services.
     """
-    answer = await _code(outside, platforms, code_challenge="")
-    query = parse_qs(urlsplit(answer.headers["location"]).query)
+    response = await _code(outside, platforms, code_challenge="")
+    query = parse_qs(urlsplit(response.headers["location"]).query)
     assert query["error"] == ["invalid_request"]
     assert (await _code(outside, platforms, client_id="other")).status_code == 401
 
@@ -267,9 +267,9 @@ async def test_a_range_that_cannot_be_read_is_refused(sheets: httpx.AsyncClient,
 
     See docs/design/connectors.md#google-sheets.
     """
-    answer = await sheets.get(f"{PRICES}/values/{text}")
-    assert answer.status_code == 400
-    assert answer.json()["error"]["message"] == f"Unable to parse range: {text}"
+    response = await sheets.get(f"{PRICES}/values/{text}")
+    assert response.status_code == 400
+    assert response.json()["error"]["message"] == f"Unable to parse range: {text}"
 
 
 async def test_tabs_and_marks_are_added_by_a_batch_that_is_whole_or_nothing(

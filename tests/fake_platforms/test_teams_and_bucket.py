@@ -36,8 +36,8 @@ async def test_a_card_is_accepted_and_kept(outside: httpx.AsyncClient, platforms
     See docs/design/fake-platforms.md#services and docs/design/fake-platforms.md#control.
     """
     address = platforms.described()["teams"]["webhook_url"]
-    answer = await outside.post(address, json=_message(CARD))
-    assert (answer.status_code, answer.content) == (202, b"")
+    response = await outside.post(address, json=_message(CARD))
+    assert (response.status_code, response.content) == (202, b"")
     (message,) = (await outside.get("/sandbox/teams/ops")).json()["messages"]
     assert (message["card"], message["text"]) == (CARD, "Two prices changed\nRun: 7")
     entry = platforms.state.ledger.writes()[0]
@@ -69,8 +69,8 @@ async def test_a_message_may_have_28_kilobytes(
     """
     start = b'{"type": "message", "text": "'
     body = start + b"x" * (28 * 1024 + over - len(start) - 2) + b'"}'
-    answer = await outside.post(platforms.described()["teams"]["webhook_url"], content=body)
-    assert answer.status_code == status
+    response = await outside.post(platforms.described()["teams"]["webhook_url"], content=body)
+    assert response.status_code == status
 
 
 class _Signer:
@@ -119,12 +119,13 @@ async def test_the_suppliers_file_is_read_with_its_tag_and_time(
     See docs/design/fake-platforms.md#services.
     """
     signer = _Signer(platforms, clock)
-    answer = await outside.send(signer.request("GET", "/s3/supplier/stock.csv"))
+    response = await outside.send(signer.request("GET", "/s3/supplier/stock.csv"))
     head = await outside.send(signer.request("HEAD", "/s3/supplier/stock.csv"))
-    assert answer.headers["etag"] == head.headers["etag"] == f'"{hashlib.md5(answer.content).hexdigest()}"'
+    digest = hashlib.md5(response.content).hexdigest()
+    assert response.headers["etag"] == head.headers["etag"] == f'"{digest}"'
     assert head.headers["last-modified"] == "Fri, 01 May 2026 06:00:00 GMT"
-    assert (head.content, head.headers["content-length"]) == (b"", str(len(answer.content)))
-    lines = answer.text.splitlines()
+    assert (head.content, head.headers["content-length"]) == (b"", str(len(response.content)))
+    lines = response.text.splitlines()
     assert lines[0] == "sku,stock,price,cost"
     shop = platforms.state.shop
     unknown = [line for line in lines[1:] if not list(shop.with_sku(line.partition(",")[0]))]
@@ -151,9 +152,10 @@ async def test_a_request_signed_otherwise_is_refused(
 
     See docs/design/fake-platforms.md#services.
     """
-    answer = await outside.send(_Signer(platforms, clock).request("GET", "/s3/supplier/stock.csv", **change))
-    assert answer.status_code == status
-    assert f"<Code>{code}</Code>" in answer.text
+    signer = _Signer(platforms, clock)
+    response = await outside.send(signer.request("GET", "/s3/supplier/stock.csv", **change))
+    assert response.status_code == status
+    assert f"<Code>{code}</Code>" in response.text
 
 
 async def test_an_unsigned_a_stale_and_a_changed_request_are_refused(
@@ -191,8 +193,8 @@ async def test_a_list_is_given_in_pages_and_by_prefix(
             break
         token = token_match[1].replace("&amp;", "&")
     assert keys == [f"in/päckchen &amp; {number}.csv" for number in range(5)]
-    answer = await outside.send(signer.request("GET", "/s3/supplier/in/päckchen & 3.csv"))
-    assert answer.content == b"x"
+    response = await outside.send(signer.request("GET", "/s3/supplier/in/päckchen & 3.csv"))
+    assert response.content == b"x"
     whole = await outside.send(signer.request("GET", "/s3/supplier", {"list-type": "2", "delimiter": "/"}))
     assert "<CommonPrefixes><Prefix>in/</Prefix></CommonPrefixes>" in whole.text
 

@@ -32,9 +32,9 @@ async def _listen(shop: httpx.AsyncClient, topic: str, **more: Any) -> int:
 
 
 async def _event(outside: httpx.AsyncClient, **event: Any) -> list[dict[str, Any]]:
-    answer = await outside.post("/sandbox/events", json=event)
-    assert answer.status_code == 200, answer.text
-    return list(answer.json()["deliveries"])
+    response = await outside.post("/sandbox/events", json=event)
+    assert response.status_code == 200, response.text
+    return list(response.json()["deliveries"])
 
 
 def _signed(body: bytes) -> str:
@@ -320,6 +320,6 @@ async def test_a_bad_event_is_refused_in_words(
     outside: httpx.AsyncClient, event: dict[str, Any], status: int
 ) -> None:
     """Answers 400 or 404 with a message. See docs/design/fake-platforms.md#control."""
-    answer = await outside.post("/sandbox/events", json=event)
-    assert answer.status_code == status
-    assert list(answer.json()) == ["error"]
+    response = await outside.post("/sandbox/events", json=event)
+    assert response.status_code == status
+    assert list(response.json()) == ["error"]

@@ -34,11 +34,11 @@ class PartnerApi:
             if request.url.host not in (API, AUTH, ELSEWHERE):
                 return await platforms.handle_async_request(request)
             await request.aread()
-            return self.answer(request)
+            return self.response(request)
 
         world.transport = lambda: httpx.MockTransport(handle)  # type: ignore[method-assign]
 
-    def answer(self, request: httpx.Request) -> httpx.Response:
+    def response(self, request: httpx.Request) -> httpx.Response:
         """The response to one request."""
         if request.url.host == AUTH:
             return self._token(request)
@@ -78,10 +78,10 @@ class PartnerApi:
             return _json(400, {"error": "unsupported_grant_type"})
         token = f"token-{len(self.grants)}"
         self.tokens.add(token)
-        answer: dict[str, object] = {"access_token": token, "token_type": "Bearer"}
+        response: dict[str, object] = {"access_token": token, "token_type": "Bearer"}
         if self.lifetime_s is not None:
-            answer["expires_in"] = self.lifetime_s
-        return _json(200, answer)
+            response["expires_in"] = self.lifetime_s
+        return _json(200, response)
 
 
 def _basic(user: str, password: str) -> str:

@@ -47,15 +47,15 @@ class Clients:
         }
         began, outcome = CLOCK.monotonic(), Outcome.UNKNOWN
         try:
-            answer = await self.site.web.post(
+            response = await self.site.web.post(
                 "/v1/automations", json=body, headers=self.site.csrf, timeout=ANSWER_WITHIN
             )
-            if answer.status_code == 201:
+            if response.status_code == 201:
                 outcome = Outcome.ACKNOWLEDGED
-            elif answer.status_code < 500:
+            elif response.status_code < 500:
                 outcome = Outcome.REFUSED
-            elif answer.status_code != 503 or "retry-after" not in answer.headers:
-                self.faulty.append(f"{key}: {answer.status_code} {answer.text[:200]}")
+            elif response.status_code != 503 or "retry-after" not in response.headers:
+                self.faulty.append(f"{key}: {response.status_code} {response.text[:200]}")
         except httpx.HTTPError:
             self.cut += 1
         finally:  # also of an act that the end of the campaign cuts off
@@ -84,9 +84,9 @@ async def working(clients: Clients) -> AsyncIterator[None]:
 
 async def sign_in(site: Site) -> None:
     """Signs the owner in anew: a restore ends every session."""
-    answer = await site.web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
-    assert answer.status_code == 200, answer.text
-    site.csrf = {"X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
+    response = await site.web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
+    assert response.status_code == 200, response.text
+    site.csrf = {"X-CSRF-Token": response.json()["data"]["session"]["csrf_token"]}
 
 
 async def stored_acts(url: str) -> list[str]:

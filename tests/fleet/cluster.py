@@ -145,10 +145,10 @@ class Host:
         """What Patroni says of the host, or of the `cluster`; nothing when it does not answer."""
         try:
             async with httpx.AsyncClient(timeout=2) as client:
-                answer: dict[str, Any] = (await client.get(f"http://{self.address}:8008/{of}")).json()
+                response: dict[str, Any] = (await client.get(f"http://{self.address}:8008/{of}")).json()
         except (httpx.HTTPError, ValueError):
             return {}
-        return answer
+        return response
 
 
 @dataclass

@@ -92,12 +92,12 @@ class ServedService:
         if caller.csrf is not None:
             headers["X-CSRF-Token"] = caller.csrf
         calling = caller.client.request(row.method, url, **{**sent, "headers": headers})
-        answer = await self.clock.through(calling)  # what waits for its turn at an account has it
-        if "set-cookie" in answer.headers:
+        response = await self.clock.through(calling)  # what waits for its turn at an account has it
+        if "set-cookie" in response.headers:
             del self._callers[kind]
-        if answer.status_code == 403:
+        if response.status_code == 403:
             await self._restore()
-        return answer
+        return response
 
     async def _restore(self) -> None:
         """The owner is one again: owners may make others owners, and then be made less by themselves."""

@@ -89,18 +89,18 @@ def test_every_answer_is_as_described(served: ServedService, name: str) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(data=st.data())
-    def answers(data: st.DataObject) -> None:
+    def responses(data: st.DataObject) -> None:
         mode = data.draw(st.sampled_from(list(MODES.values())))
         case = data.draw(operation.as_strategy(generation_mode=mode))
         if is_touched := data.draw(st.integers(0, 3)) > 0:
             _with_what_is_there(case, served, row, data)
-        answer = answered(served, case)
+        response = answered(served, case)
         checks = [item for item in CHECKS if not (is_touched and item is negative_data_rejection)]
-        if answer.status_code == 503 and answer.json()["code"] == "not_configured":
+        if response.status_code == 503 and response.json()["code"] == "not_configured":
             checks.remove(not_a_server_error)  # nobody has set the sign-in at Google up here
-        case.validate_response(answer, checks=checks)
+        case.validate_response(response, checks=checks)
 
-    answers()
+    responses()
 
 
 def answered(served: ServedService, case: Any) -> httpx.Response:
@@ -108,9 +108,9 @@ def answered(served: ServedService, case: Any) -> httpx.Response:
     sent = case.as_transport_kwargs(base_url="http://127.0.0.1:8400")
     url = re.sub(r"^http://[^/]+(/v1(?=/app))?", "", sent.pop("url"))
     row = row_of(case.operation.method, case.operation.path)
-    answer = served.call(row, url, _for_httpx(sent))
-    _has_headers(answer)
-    return answer
+    response = served.call(row, url, _for_httpx(sent))
+    _has_headers(response)
+    return response
 
 
 def _with_what_is_there(case: Any, served: ServedService, row: Operation, data: st.DataObject) -> None:
@@ -139,18 +139,18 @@ def _for_httpx(sent: dict[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def _has_headers(answer: httpx.Response) -> None:
+def _has_headers(response: httpx.Response) -> None:
     """What every answer carries."""
-    headers = answer.headers
+    headers = response.headers
     assert headers["content-type"] == "application/json"
     assert headers["cache-control"] == "no-store"
     assert headers["x-content-type-options"] == "nosniff"
     assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}", headers["x-request-id"])
-    assert ("retry-after" in headers) == (answer.status_code in (429, 503))
-    assert ("allow" in headers) == (answer.status_code == 405)
-    body = answer.json()
+    assert ("retry-after" in headers) == (response.status_code in (429, 503))
+    assert ("allow" in headers) == (response.status_code == 405)
+    body = response.json()
     assert body["contract_version"] == 1
-    assert body["success"] is (answer.status_code < 400)
-    assert ("errors" in body) == (answer.status_code == 422)
-    assert ("code" in body) == (answer.status_code >= 400)
+    assert body["success"] is (response.status_code < 400)
+    assert ("errors" in body) == (response.status_code == 422)
+    assert ("code" in body) == (response.status_code >= 400)
     assert len(body.get("message", "")) <= 500

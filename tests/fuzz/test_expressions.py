@@ -161,7 +161,7 @@ async def test_no_script_or_liquid_crashes_or_hangs_the_evaluator(
         assert await _stopped_at(run(script, _world(dice))) != "code_crashed", text
         assert time.monotonic() - began < 10 + SECONDS, text
         texts = [_text(dice)[1:] for _ in range(5)]
-        answers = await Evaluator(children, "org", "run").render(
+        results = await Evaluator(children, "org", "run").render(
             [read_liquid(template_text) for template_text in texts], _item(dice), NOW
         )
-        assert all(isinstance(answer, str | ExpressionError) for answer in answers), texts
+        assert all(isinstance(result, str | ExpressionError) for result in results), texts

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from steward.api.app.connections import ReconnectBody
-from steward.api.http import envelope as answers
+from steward.api.http import envelope as responses
 from steward.api.http import validation as shapes
 from steward.api.http.body import MAX_DISCARDED, ClientDisconnected, parse, read_bytes
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
@@ -47,7 +47,7 @@ def sample(items: Sequence[T], dialect: str, *case: object) -> list[T]:
 
 
 @dataclass
-class Answer:
+class Response:
     """What the application sent; nothing when it went away in silence."""
 
     status: int | None
@@ -64,7 +64,7 @@ async def send(
     headers: Iterable[tuple[bytes, bytes]] = (),
     parts: Iterable[bytes] = (b"",),
     ends: bool = True,
-) -> Answer:
+) -> Response:
     """A request to the byte, past any client's manners; without `ends` the caller goes away."""
     sent: list[Any] = []
     waiting = list(parts)
@@ -78,7 +78,7 @@ async def send(
         part = waiting.pop(0)
         return {"type": "http.request", "body": part, "more_body": bool(waiting) or not ends}
 
-    async def answer(message: Any) -> None:
+    async def respond(message: Any) -> None:
         sent.append(message)
 
     scope = {
@@ -90,17 +90,17 @@ async def send(
         "headers": [(b"host", b"127.0.0.1"), *headers],
         "client": ("203.0.113.9", 50_000),
     }
-    await two.service.app(scope, receive, answer)
+    await two.service.app(scope, receive, respond)
     if not sent:
-        return Answer(None, None, taken)
+        return Response(None, None, taken)
     status = sent[0]["status"]
     if status == 303 and path == WAY_BACK.encode():
-        return Answer(200, None, taken)
+        return Response(200, None, taken)
     body = json.loads(sent[1]["body"])
     not_set_up = status == 503 and body["code"] == "not_configured"  # the sign-in at Google
     assert status < 500 or not_set_up, (method, path[:80], query[:80], body)
     assert body["contract_version"] == 1 if "contract_version" in body else status == 200
-    return Answer(status, body, taken)
+    return Response(status, body, taken)
 
 
 def signed(caller: Caller) -> list[tuple[bytes, bytes]]:
@@ -156,13 +156,13 @@ async def test_no_query_breaks_an_operation(two: TwoOrganizations) -> None:
     for row in READING:
         path = at(row, two.ours).encode()
         for query in sample(QUERIES, two.service.context.engine.dialect, row.path):
-            answer = await send(two, "GET", path, query=query, headers=headers)
-            assert answer.status in REFUSED | {200}, (row.path, query)
+            response = await send(two, "GET", path, query=query, headers=headers)
+            assert response.status in REFUSED | {200}, (row.path, query)
         for query in (b"surplus=1", b"surplus=1&surplus=1", b"%ff=1", b"%00=1"):
             if row.path == WAY_BACK:
                 continue
-            answer = await send(two, "GET", path, query=query, headers=headers)
-            assert answer.status == 422, (row.path, query)
+            response = await send(two, "GET", path, query=query, headers=headers)
+            assert response.status == 422, (row.path, query)
 
 
 DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
@@ -197,13 +197,13 @@ async def test_no_body_breaks_an_operation(two: TwoOrganizations) -> None:
         for name, body in sample([*BODIES.items()], two.service.context.engine.dialect, row.path):
             is_short = name == "a million keys" and row.body_values > 80_000
             if len(body) <= row.body_limit and not is_short:
-                answer = await send(two, row.method, path, headers=headers, parts=[body])
-                assert (answer.status, answer.body["code"]) == (400, "malformed"), (row.path, name)
+                response = await send(two, row.method, path, headers=headers, parts=[body])
+                assert (response.status, response.body["code"]) == (400, "malformed"), (row.path, name)
         for shape in SHAPES:
-            answer = await send(two, row.method, path, headers=headers, parts=[shape])
-            if answer.body["code"] == "not_configured":
+            response = await send(two, row.method, path, headers=headers, parts=[shape])
+            if response.body["code"] == "not_configured":
                 continue  # nobody has set a mail server up here
-            assert (answer.status, list(answer.body["errors"])) == (422, ["body"]), (row.path, shape)
+            assert (response.status, list(response.body["errors"])) == (422, ["body"]), (row.path, shape)
 
 
 VALUES: list[Any] = [
@@ -228,9 +228,9 @@ async def test_no_value_of_a_field_breaks_an_operation(two: TwoOrganizations) ->
             for value in sample(VALUES, dialect, row.path, name):
                 headers = headers or [*signed(await two.service.web("owner")), JSON]
                 body = json.dumps({**sound, name: value}).encode()
-                answer = await send(two, row.method, path, headers=headers, parts=[body])
-                assert answer.status in REFUSED | {200, 201}, (row.path, name, value)
-                if answer.status in (200, 401) and row.path.startswith("/app/session"):
+                response = await send(two, row.method, path, headers=headers, parts=[body])
+                assert response.status in REFUSED | {200, 201}, (row.path, name, value)
+                if response.status in (200, 401) and row.path.startswith("/app/session"):
                     headers = []  # another cookie since
 
 
@@ -273,8 +273,8 @@ async def test_no_header_breaks_anything(two: TwoOrganizations) -> None:
         for header in sample(HEADERS, two.service.context.engine.dialect, method, path):
             for before in ([], signed(web), signed(token)):
                 content = [] if header[0] == b"content-type" else [JSON]
-                answer = await send(two, method, path, headers=[*before, *content, header], parts=[b"["])
-                assert answer.status in REFUSED | {200}, (method, path, header)
+                response = await send(two, method, path, headers=[*before, *content, header], parts=[b"["])
+                assert response.status in REFUSED | {200}, (method, path, header)
 
 
 PATHS = [
@@ -296,8 +296,8 @@ async def test_no_path_breaks_anything(two: TwoOrganizations, method: str) -> No
     web, token = await two.service.web("owner"), await two.service.token("owner")
     for path in PATHS:
         for before in ([], signed(web), signed(token)):
-            answer = await send(two, method, path, headers=[*before, JSON], parts=[b"{}"])
-            assert answer.status in REFUSED, (method, path, answer)
+            response = await send(two, method, path, headers=[*before, JSON], parts=[b"{}"])
+            assert response.status in REFUSED, (method, path, response)
 
 
 async def test_an_endless_body_is_read_no_further_than_promised(two: TwoOrganizations) -> None:
@@ -308,12 +308,12 @@ async def test_an_endless_body_is_read_no_further_than_promised(two: TwoOrganiza
     tracemalloc.start()
     try:
         path = f"{PREFIX}/schedule/preview".encode()
-        answer = await send(two, "POST", path, headers=headers, parts=[part] * many)
+        response = await send(two, "POST", path, headers=headers, parts=[part] * many)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert (answer.status, answer.body["code"]) == (413, "too_large")
-    assert answer.received_messages <= (MIB + MAX_DISCARDED) // len(part) + 1
+    assert (response.status, response.body["code"]) == (413, "too_large")
+    assert response.received_messages <= (MIB + MAX_DISCARDED) // len(part) + 1
     assert peak < 16 * MIB
 
 
@@ -322,13 +322,13 @@ async def test_a_refusal_reaches_who_is_still_sending(two: TwoOrganizations, pat
     """A body that nobody wants is read to its end, so that closing does not cut the answer off."""
     part = b" " * (64 * 1024)
 
-    async def refused(parts: int, *more: tuple[bytes, bytes]) -> Answer:
+    async def refused(parts: int, *more: tuple[bytes, bytes]) -> Response:
         length = (b"content-length", b"%d" % (parts * len(part)))
         return await send(two, "POST", path.encode(), headers=[JSON, length, *more], parts=[part] * parts)
 
-    for answer in (large := await refused(32), await refused(32, (b"expect", b"100-continue"))):
-        assert answer.status in (401, 404)
-    assert (large.received_messages, answer.received_messages) == (32, 0)
+    for response in (large := await refused(32), await refused(32, (b"expect", b"100-continue"))):
+        assert response.status in (401, 404)
+    assert (large.received_messages, response.received_messages) == (32, 0)
     assert (await refused(1)).received_messages == 0
     limit = MAX_DISCARDED // len(part) + 1
     assert (await refused(limit)).received_messages == limit
@@ -351,7 +351,7 @@ def test_the_largest_body_takes_bounded_memory_and_a_bounded_answer(body: bytes)
     tracemalloc.start()
     try:
         assert shapes.body(PreviewBody, parse(body, 50_000), errors) is None
-        reply = answers.refuse(ValidationFailed(errors=errors))
+        reply = responses.refuse(ValidationFailed(errors=errors))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -375,8 +375,8 @@ async def test_a_client_that_leaves_amid_its_body_gets_no_answer(two: TwoOrganiz
     """Who goes away amid a body is answered nothing."""
     headers = [*signed(await two.service.token("owner")), JSON]
     for path in (PREFIX, "/v2/api/automations/login"):
-        answer = await send(two, "POST", path.encode(), headers=headers, parts=[b'{"na'], ends=False)
-        assert answer.status is None
+        response = await send(two, "POST", path.encode(), headers=headers, parts=[b'{"na'], ends=False)
+        assert response.status is None
     assert not any("request_failed" in line for line in two.service.lines)
 
 
@@ -411,7 +411,7 @@ async def test_too_slow_a_body_is_answered_and_the_connection_closed(
     monkeypatch.setitem(read_bytes.__kwdefaults__, "patience", 0.001)
     sent: list[Any] = []
 
-    async def answer(message: Any) -> None:
+    async def respond(message: Any) -> None:
         sent.append(message)
 
     scope = {
@@ -423,7 +423,7 @@ async def test_too_slow_a_body_is_answered_and_the_connection_closed(
         "headers": [*signed(await two.service.token("owner")), JSON],
         "client": ("203.0.113.9", 50_000),
     }
-    await two.service.app(scope, await _trickle([b"{"]), answer)
+    await two.service.app(scope, await _trickle([b"{"]), respond)
     headers = dict(sent[0]["headers"])
     assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (503, "unavailable")
     assert (headers[b"connection"], headers[b"retry-after"]) == (b"close", b"1")

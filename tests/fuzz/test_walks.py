@@ -57,13 +57,13 @@ class Walk:
         else:
             sent |= {"body": self._body(operation), "media_type": "application/json"}
         case = operation.Case(**sent)
-        answer = answered(self.served, case)
-        is_set_up = answer.status_code != 503 or answer.json()["code"] != "not_configured"
+        response = answered(self.served, case)
+        is_set_up = response.status_code != 503 or response.json()["code"] != "not_configured"
         case.validate_response(
-            answer, checks=[item for item in CHECKS if is_set_up or item is not not_a_server_error]
+            response, checks=[item for item in CHECKS if is_set_up or item is not not_a_server_error]
         )
-        self._learn(answer.json().get("data") or {})
-        return answer.status_code
+        self._learn(response.json().get("data") or {})
+        return response.status_code
 
     def _body(self, operation: Any) -> dict[str, Any]:
         row = row_of(operation.method, operation.path)

@@ -107,8 +107,8 @@ async def _check_filters(engine: Engine, reads: Reads) -> None:
 
 async def _are_all_counted(reads: Reads) -> bool:
     """Whether the list of connections says that every automation was counted."""
-    answer = await reads.callers[True].get("/app/connections", limit="200")
-    [is_part] = {connection["used_by_more"] for connection in answer.data["connections"]}
+    response = await reads.callers[True].get("/app/connections", limit="200")
+    [is_part] = {connection["used_by_more"] for connection in response.data["connections"]}
     return not is_part
 
 

@@ -194,8 +194,8 @@ class Reads:
         """Returns what one call reads."""
         caller = self.callers[operation.path.startswith("/app")]
         self.engine.take()
-        answer = await caller.get(self.path(operation), **query)
-        assert answer.status == 200, (operation.path, query, answer.body)
+        response = await caller.get(self.path(operation), **query)
+        assert response.status == 200, (operation.path, query, response.body)
         return self.engine.take()
 
     async def costs(self, rows: int) -> dict[tuple[str, str], int]:
@@ -252,11 +252,11 @@ async def _pages(caller: Caller, query: Query) -> list[dict[str, Any]]:
     runs: list[dict[str, Any]] = []
     cursor: Query = {}
     while True:
-        answer = (await caller.get(f"{PREFIX}/runs", **query, **cursor)).data
-        runs += answer["runs"]
-        if answer["next_cursor"] is None:
+        response = (await caller.get(f"{PREFIX}/runs", **query, **cursor)).data
+        runs += response["runs"]
+        if response["next_cursor"] is None:
             return runs
-        cursor = {"cursor": answer["next_cursor"]}
+        cursor = {"cursor": response["next_cursor"]}
 
 
 async def open_reads(engine: Engine, clock: FakeClock, url: str, rows: int) -> Reads:

@@ -32,11 +32,11 @@ async def medians(reads: Reads, rows: int) -> dict[tuple[str, str], float]:
             times = []
             for _ in range(CALLS):
                 began = CLOCK.monotonic()
-                answer = await reads.callers[operation.path.startswith("/app")].get(
+                response = await reads.callers[operation.path.startswith("/app")].get(
                     reads.path(operation), **query
                 )
                 times.append((CLOCK.monotonic() - began) * 1000)
-                assert answer.status == 200, (operation.path, query, answer.body)
+                assert response.status == 200, (operation.path, query, response.body)
             taken[label(operation, query)] = MEASURE(times)
     return taken
 

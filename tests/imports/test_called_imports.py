@@ -20,8 +20,8 @@ from steward.model.finding import FindingLevel
 from steward.model.json import JsonObject
 from steward.model.refusals import NotReady, ValidationFailed
 from steward.model.run import RunStatus
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import BEGIN, automated, chain, code, listed, node, store_export, tell_step
+from tests.imports.responses.workflows import output_items
 from tests.imports.test_runs import bound, on_one_engine, store
 from tests.imports.test_static_data import COUNT, stored
 from tests.runs.shop import BY_HAND, Shop

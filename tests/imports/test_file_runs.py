@@ -28,7 +28,7 @@ def reading() -> dict[str, Any]:
     return chain(fetched(), node("Read", "extractFromFile", 1, {}), code("Look", actual), ending)
 
 
-def answers(shop: Shop, *, status: int = 200, times: int = 1) -> None:
+def responses(shop: Shop, *, status: int = 200, times: int = 1) -> None:
     """Makes the address respond with the price list."""
     for _ in range(times):
         shop.fault("status", "GET", "/wp-json/prices.csv", status=status, body="sku,price\nA,1\nB,2\n")
@@ -40,7 +40,7 @@ EXPECTED = "2 prices.csv "
 @pytest.mark.parametrize("mode", [Mode.LIVE, Mode.TEST])
 async def test_a_file_is_fetched_and_read(shop: Shop, mode: Mode) -> None:
     """Names the file after the address and makes items of its rows, also in a test run."""
-    answers(shop)
+    responses(shop)
     run = await shop.run_and_drain(await automated(shop, reading()), mode)
     rows = await shop.steps(run)
     assert rows[-1]["message"].startswith(EXPECTED), rows
@@ -50,7 +50,7 @@ async def test_a_file_is_fetched_and_read(shop: Shop, mode: Mode) -> None:
 
 async def test_an_error_status_fails_a_file_download(shop: Shop) -> None:
     """Fails the step like any other request."""
-    answers(shop, status=404)
+    responses(shop, status=404)
     run = await shop.run_and_drain(await automated(shop, chain(fetched())))
     assert run.status is RunStatus.FAILED
     assert "status 404" in (await shop.steps(run))[-1]["message"]
@@ -61,7 +61,7 @@ async def test_a_killed_run_finds_its_file(shop: Shop, point: str) -> None:
     """A run killed between file, row and checkpoint ends as if undisturbed, with one stored file."""
     if point == "after_file" and shop.engine.dialect != "sqlite":
         pytest.skip("file and row are one transaction on PostgreSQL")
-    answers(shop, times=4)
+    responses(shop, times=4)
     run = await shop.run_now(await automated(shop, reading()))
     await kill_at(shop, point)
     ended = await shop.until_settled(run)

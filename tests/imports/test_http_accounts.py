@@ -79,7 +79,7 @@ async def test_a_read_uses_the_bound_account(partner: PartnerShop) -> None:
     assert KEY not in repr(await shop.steps(run))
 
 
-def _answer_with(response: httpx.Response, request: httpx.Request) -> httpx.Response:
+def _respond_with(response: httpx.Response, request: httpx.Request) -> httpx.Response:
     return response
 
 
@@ -94,7 +94,7 @@ async def test_a_detected_file_of_an_account_may_be_as_large_as_files_are(
     for size, status in ((limit, RunStatus.SUCCEEDED), (limit + 1, RunStatus.FAILED)):
         headers = {"content-type": content_type}
         response = httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"7".ljust(size)))
-        partner.api.respond = partial(_answer_with, response)
+        partner.api.respond = partial(_respond_with, response)
         automation = await automated(partner.shop, chain(asking()), accounts={"Ask": partner.account})
         run = await partner.shop.run_and_drain(automation)
         assert run.status is status
@@ -464,8 +464,8 @@ async def test_a_marker_without_a_key_in_the_account_is_not_sent(partner: Partne
 async def test_a_marker_from_data_is_not_replaced_by_a_key(partner: PartnerShop, method: str) -> None:
     """Fails the item whose data repeat the mark of a removed key, in the address or in the body."""
     shop, forged = partner.shop, "__removed_secret_1__"
-    answers = {"note": forged, "path": "7"} if method == "POST" else {"note": "", "path": forged}
-    partner.api.respond = lambda request: _json_answer(answers)
+    responses = {"note": forged, "path": "7"} if method == "POST" else {"note": "", "path": forged}
+    partner.api.respond = lambda request: _json_response(responses)
     fetch = node("Fetch", "httpRequest", 4.2, {"url": ORDERS, **HEADER, "options": {}})
     send = http(
         url=f"={ORDERS}/{{{{ $json.path }}}}",
@@ -490,7 +490,7 @@ async def test_a_key_that_the_server_repeats_is_not_stored(partner: PartnerShop)
     shop, password = partner.shop, "pass/word+7 & more"
     coded = b64encode(f"jane.doe:{password}".encode()).decode()
     echo = {"plain": password, "coded": coded, "query": quote(password, safe=""), "user": "jane.doe", "n": 1}
-    partner.api.respond = lambda request: _json_answer(echo, {"x-echo": f"Basic {coded}"})
+    partner.api.respond = lambda request: _json_response(echo, {"x-echo": f"Basic {coded}"})
     basic = {"hosts": API, "username": "jane.doe", "password": password}
     account = await shop.connect("http_api", basic)
     partner.api.seen.clear()
@@ -509,7 +509,7 @@ async def test_a_key_that_the_server_repeats_is_not_stored(partner: PartnerShop)
     assert told_body["headers"]["x-echo"] == "Basic [redacted]"
 
 
-def _json_answer(value: object, headers: dict[str, str] | None = None) -> httpx.Response:
+def _json_response(value: object, headers: dict[str, str] | None = None) -> httpx.Response:
     content_type = {"content-type": "application/json"}
     stream = httpx.ByteStream(json.dumps(value).encode())
     return httpx.Response(200, headers=content_type | (headers or {}), stream=stream)

@@ -55,8 +55,8 @@ async def test_an_export_is_stored_once_and_returned_whole(service: Service) -> 
     listed = (await member.get(PATH)).data["imports"]
     assert [item["id"] for item in listed] == [new_import["id"]]
     assert "plan" not in listed[0]
-    answer = await member.get(f"{PATH}/{new_import['id']}")
-    assert answer.data["import"]["plan"] == new_import["plan"]
+    reply = await member.get(f"{PATH}/{new_import['id']}")
+    assert reply.data["import"]["plan"] == new_import["plan"]
     assert (await member.delete(f"{PATH}/{new_import['id']}")).status == 200
     assert (await member.get(f"{PATH}/{new_import['id']}")).status == 404
 
@@ -96,8 +96,8 @@ async def test_other_or_too_large_content_is_refused(service: Service) -> None:
     names = [node(f"N{number}", "noOp", 1, {}) for number in range(1001)]
     over = await member.post(PATH, body({"nodes": [BEGIN, *names], "connections": {}}))
     assert over.status == 422
-    answer = await member.post(PATH, body({"nodes": [BEGIN, *names[:999]], "connections": {}}))
-    assert answer.status == 201, answer.body
+    reply = await member.post(PATH, body({"nodes": [BEGIN, *names[:999]], "connections": {}}))
+    assert reply.status == 201, reply.body
 
 
 WITHOUT_A_USABLE_STEP: dict[str, list[Any]] = {

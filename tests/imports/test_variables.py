@@ -20,8 +20,8 @@ from steward.model.automation import Automation
 from steward.model.refusals import NotReady, ValidationFailed
 from steward.model.run import Mode, RunStatus
 from tests.fakes.partner_api import API, KEY
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, calling, chain, code, node, store_export, tell_step
+from tests.imports.responses.workflows import output_items
 from tests.imports.test_called_imports import call_by_id, import_of, passed_to
 from tests.imports.test_http_accounts import PartnerShop, partner
 from tests.imports.test_imports_api import MANUAL, PATH, body

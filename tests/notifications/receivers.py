@@ -34,29 +34,29 @@ class Receivers:
     """Records requests and answers each with the next of `answers`, or accepts it when there is none."""
 
     seen: list[httpx.Request] = field(default_factory=list)
-    answers: list[httpx.Response | Exception] = field(default_factory=list)
+    responses: list[httpx.Response | Exception] = field(default_factory=list)
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
         """Answers one request."""
         await request.aread()
         if request.url.path == "/api/auth.test":
-            return _answer(200, httpx.Response(200, json=_AUTH).content)
+            return _response(200, httpx.Response(200, json=_AUTH).content)
         self.seen.append(request)
-        if self.answers:
-            answer = self.answers.pop(0)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
+        if self.responses:
+            response = self.responses.pop(0)
+            if isinstance(response, Exception):
+                raise response
+            return response
         if request.url.host == "slack.com":
-            return _answer(200, b'{"ok":true,"ts":"1"}')
-        return _answer(200, b"ok")
+            return _response(200, b'{"ok":true,"ts":"1"}')
+        return _response(200, b"ok")
 
     def refuse(self, status: int, **headers: str) -> None:
         """Answers the next request with this status."""
-        self.answers.append(_answer(status, b"", **headers))
+        self.responses.append(_response(status, b"", **headers))
 
 
-def _answer(status: int, body: bytes, **headers: str) -> httpx.Response:
+def _response(status: int, body: bytes, **headers: str) -> httpx.Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return httpx.Response(status, headers=named, stream=httpx.ByteStream(body))
 
@@ -94,5 +94,5 @@ async def made(web: Caller, **changes: Any) -> dict[str, Any]:
     """Creates a webhook route and returns the answer with its secret."""
     response = await web.post(ROUTES, webhook(**changes))
     assert response.status == 201, response.body
-    answer: dict[str, Any] = response.data
-    return answer
+    reply: dict[str, Any] = response.data
+    return reply

@@ -121,12 +121,12 @@ def test_a_body_is_far_below_20_kib_whatever_its_facts_hold() -> None:
     assert len(webhook_body(grouped, BASE_URL)) < 2048
 
 
-async def delivered(world: tuple[Service, Receivers], answer: Any = None) -> DeliveryOutcome:
+async def delivered(world: tuple[Service, Receivers], response: Any = None) -> DeliveryOutcome:
     """Delivers once by a new webhook and returns the outcome."""
     service, receivers = world
     route = (await made(await service.web("owner")))["route"]["id"]
-    if answer is not None:
-        receivers.answers.append(answer)
+    if response is not None:
+        receivers.responses.append(response)
     channel = service.context.channels[ChannelName.WEBHOOK]
     return await channel.deliver(replace(message(notice(), route=route), org=service.own.organization.id))
 
@@ -158,8 +158,8 @@ async def test_retry_after_is_honored_up_to_an_hour(
     world: tuple[Service, Receivers], header: str, seconds: int | None
 ) -> None:
     """Honours Retry-After up to an hour and ignores an unreadable one."""
-    answer = httpx.Response(503, headers={"retry-after": header}, stream=httpx.ByteStream(b""))
-    outcome = await delivered(world, answer)
+    response = httpx.Response(503, headers={"retry-after": header}, stream=httpx.ByteStream(b""))
+    outcome = await delivered(world, response)
     assert outcome.retry_after == (None if seconds is None else timedelta(seconds=seconds))
 
 
@@ -222,7 +222,7 @@ async def test_a_chat_shows_the_notices_and_its_answer_is_read(
     web = await service.web("owner")
     integration = await connected(web, kind, webhook_url=url)
     route = (await made(web, url=None, channel=kind, integration_id=integration))["route"]["id"]
-    receivers.answers.append(httpx.Response(status, stream=httpx.ByteStream(body)))
+    receivers.responses.append(httpx.Response(status, stream=httpx.ByteStream(body)))
     actual = message(notice(), notice(automation="<b>Tea</b>"), route=route, count=2)
     outcome = await service.context.channels[ChannelName(kind)].deliver(
         replace(actual, org=service.own.organization.id)

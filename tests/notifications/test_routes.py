@@ -61,9 +61,9 @@ async def test_a_webhook_is_made_with_a_secret_that_is_shown_once(
 ) -> None:
     """Shows the secret once, hides the address from members, and stores both sealed."""
     service, _ = world
-    answer = await made(web, automation_ids=None)
-    assert answer["secret"].startswith("whsec_")
-    route = answer["route"]
+    response = await made(web, automation_ids=None)
+    assert response["secret"].startswith("whsec_")
+    route = response["route"]
     assert (route["state"], route["url"], route["topics"]) == ("ok", HOOK, ["run_failed"])
     [listed] = (await web.get(ROUTES)).data["routes"]
     assert listed == route
@@ -74,7 +74,7 @@ async def test_a_webhook_is_made_with_a_secret_that_is_shown_once(
     row = await stored(service, route["id"])
     assert row.webhook is not None
     assert b"hooks.example" not in row.webhook.url
-    assert answer["secret"].encode() not in row.webhook.secret
+    assert response["secret"].encode() not in row.webhook.secret
     who = str(service.members["owner"].person.id)
     assert await actions(service, row.org) == [("route_made", who, route["id"])]
 
@@ -190,8 +190,8 @@ async def test_no_address_inside_is_taken_for_a_webhook(web: Caller, url: str) -
 
 async def test_another_address_gets_another_secret_and_anything_else_keeps_it(web: Caller) -> None:
     """Issues a new secret for a new address and keeps it for any other change."""
-    answer = await made(web)
-    one = f"{ROUTES}/{answer['route']['id']}"
+    response = await made(web)
+    one = f"{ROUTES}/{response['route']['id']}"
     renamed = await web.patch(one, {"name": "Night shift", "topics": ["run_failed", "connection_lost"]})
     assert renamed.data["secret"] is None
     assert renamed.data["route"]["name"] == "Night shift"
@@ -199,7 +199,7 @@ async def test_another_address_gets_another_secret_and_anything_else_keeps_it(we
     same = await web.patch(one, {"url": HOOK})
     assert same.data["secret"] is None
     moved = await web.patch(one, {"url": "https://other.example/hook"})
-    assert moved.data["secret"] not in (None, answer["secret"])
+    assert moved.data["secret"] not in (None, response["secret"])
     assert moved.data["route"]["url"] == "https://other.example/hook"
     for body, field in (({"url": None}, "url"), ({"name": None}, "name"), ({"channel": "slack"}, "channel")):
         assert field in (await web.patch(one, body)).errors
@@ -210,10 +210,10 @@ async def test_a_rotated_secret_signs_at_once_and_the_former_one_for_a_day(
 ) -> None:
     """Signs with both secrets for 24 hours after a rotation and with the new one alone then."""
     service, receivers = world
-    answer = await made(web)
-    one = f"{ROUTES}/{answer['route']['id']}"
+    response = await made(web)
+    one = f"{ROUTES}/{response['route']['id']}"
     rotated = await web.post(f"{one}/rotate-secret")
-    assert rotated.data["secret"] not in (None, answer["secret"])
+    assert rotated.data["secret"] not in (None, response["secret"])
     await web.post(f"{one}/test")
     service.clock.tick(24 * 3600 - 1)
     web = await service.web("owner")
@@ -221,7 +221,7 @@ async def test_a_rotated_secret_signs_at_once_and_the_former_one_for_a_day(
     service.clock.tick(1)
     web = await service.web("owner")
     await web.post(f"{one}/test")
-    secrets = [rotated.data["secret"], answer["secret"]]
+    secrets = [rotated.data["secret"], response["secret"]]
     for request, counting in zip(receivers.seen, [2, 2, 1], strict=True):
         expected = " ".join(signature(secret, request) for secret in secrets[:counting])
         assert request.headers["webhook-signature"] == expected
@@ -240,8 +240,8 @@ async def test_a_rotation_of_the_encryption_seals_webhooks_under_the_new_data_ke
     """Seals address and secrets of a webhook under the new data key once, and deliveries go on."""
     service, receivers = world
     org, masters = service.own.organization.id, service.context.vault.masters
-    answer = await made(web)
-    one = f"{ROUTES}/{answer['route']['id']}"
+    response = await made(web)
+    one = f"{ROUTES}/{response['route']['id']}"
     secret = (await web.post(f"{one}/rotate-secret")).data["secret"]
     number = await service.write(partial(rotation.new_key, org=org, masters=masters), org=org)
     assert number is not None
@@ -252,7 +252,7 @@ async def test_a_rotation_of_the_encryption_seals_webhooks_under_the_new_data_ke
     assert await service.write(others, org=org) == []
     await web.post(f"{one}/test")
     [request] = receivers.seen
-    expected = " ".join(signature(key, request) for key in (secret, answer["secret"]))
+    expected = " ".join(signature(key, request) for key in (secret, response["secret"]))
     assert (str(request.url), request.headers["webhook-signature"]) == (HOOK, expected)
 
 
@@ -267,8 +267,8 @@ async def test_a_test_is_signed_delivered_answered_and_listed(
 ) -> None:
     """Signs, delivers and lists a test and answers its status, never the receiver's text."""
     service, receivers = world
-    answer = await made(web)
-    one = f"{ROUTES}/{answer['route']['id']}"
+    response = await made(web)
+    one = f"{ROUTES}/{response['route']['id']}"
     good = await web.post(f"{one}/test")
     assert good.data == {"accepted": True, "status": 200, "message": "The test message was accepted."}
     [request] = receivers.seen
@@ -277,7 +277,7 @@ async def test_a_test_is_signed_delivered_answered_and_listed(
         "notification.test",
         service.own.organization.id,
     )
-    assert request.headers["webhook-signature"] == signature(answer["secret"], request)
+    assert request.headers["webhook-signature"] == signature(response["secret"], request)
     receivers.refuse(404)
     service.clock.tick(1)
     bad = await web.post(f"{one}/test")
@@ -322,11 +322,11 @@ async def test_teams_and_slack_routes_post_cards_to_their_own_address_alone(
         {"channel": "slack", "integration_id": bot, "target": "C042"},
     ]
     for chosen in routes:
-        answer = await made(web, url=None, **chosen)
-        assert answer["secret"] is None
-        tested = await web.post(f"{ROUTES}/{answer['route']['id']}/test")
+        response = await made(web, url=None, **chosen)
+        assert response["secret"] is None
+        tested = await web.post(f"{ROUTES}/{response['route']['id']}/test")
         assert tested.data["accepted"], tested.data
-        assert (await web.post(f"{ROUTES}/{answer['route']['id']}/rotate-secret")).code == "wrong_state"
+        assert (await web.post(f"{ROUTES}/{response['route']['id']}/rotate-secret")).code == "wrong_state"
     addresses = [f"{request.method} {request.url}" for request in receivers.seen]
     assert addresses == [
         f"POST {TEAMS_URL}",

@@ -25,11 +25,11 @@ async def together(random: Random, *acts: Awaitable[object]) -> list[object]:
     random.shuffle(order)
     results = await asyncio.gather(*(acts[index] for index in order), return_exceptions=True)
     by_place = dict(zip(order, results, strict=True))
-    answers = [by_place[position] for position in range(len(acts))]
-    for answer in answers:
-        if isinstance(answer, BaseException) and not isinstance(answer, Refusal):
-            raise answer
-    return answers
+    results = [by_place[position] for position in range(len(acts))]
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, Refusal):
+            raise result
+    return results
 
 
 @pytest.mark.parametrize("scope", [THIS, LATER])
@@ -40,18 +40,18 @@ async def test_of_two_moves_one_wins_and_the_other_is_stale(
     random = Random(1)
     for _ in range(TRIES):
         automation = await world.create()
-        answers = await together(
+        results = await together(
             random,
             diary.move(automation, FIRST, FIRST + HOUR, THIS),
             diary.move(automation, FIRST, FIRST + 2 * HOUR, scope),  # type: ignore[arg-type]
         )
-        [lost] = [answer for answer in answers if isinstance(answer, Refusal)]
+        [lost] = [result for result in results if isinstance(result, Refusal)]
         assert isinstance(lost, StaleVersion)
         row = await diary.row(automation, FIRST)
         assert row.version == 1
         assert lost.data is not None
         assert lost.data["occurrence"] == row
-        assert row.run_at == FIRST + (answers.index(lost) == 0) * HOUR + HOUR
+        assert row.run_at == FIRST + (results.index(lost) == 0) * HOUR + HOUR
         assert (await world.read(automation)).next_run_at == row.run_at
         await world.turn("archive", await world.read(automation))
 
@@ -61,13 +61,13 @@ async def test_of_a_move_and_a_skip_one_wins(world: World, diary: CalendarClient
     random = Random(2)
     for _ in range(TRIES):
         automation = await world.create()
-        answers = await together(
+        results = await together(
             random, diary.move(automation, FIRST, FIRST + HOUR), diary.skip(automation, FIRST)
         )
-        [lost] = [answer for answer in answers if isinstance(answer, Refusal)]
+        [lost] = [result for result in results if isinstance(result, Refusal)]
         assert isinstance(lost, StaleVersion)
         row = await diary.row(automation, FIRST)
-        assert row.state is (SKIPPED if answers.index(lost) == 0 else PENDING)
+        assert row.state is (SKIPPED if results.index(lost) == 0 else PENDING)
         await world.turn("archive", await world.read(automation))
 
 
@@ -84,11 +84,11 @@ async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Calendar
         assert slot_at is not None
         await world.clock.advance_to(slot_at)
         new = slot_at + 17 * MINUTE
-        answer, _ = await together(random, diary.move(automation, slot_at, new), world.dispatch())
+        result, _ = await together(random, diary.move(automation, slot_at, new), world.dispatch())
         row = await diary.row(automation, slot_at)
         runs = await world.runs(automation)
-        if isinstance(answer, Refusal):
-            assert isinstance(answer, WrongState), number
+        if isinstance(result, Refusal):
+            assert isinstance(result, WrongState), number
             assert (row.state, row.run_at, row.version, len(runs)) == (QUEUED, slot_at, 0, 1)
             queued += 1
         else:
@@ -110,15 +110,15 @@ async def test_of_a_later_move_and_the_dispatch_one_wins(world: World, diary: Ca
         assert slot_at is not None
         await world.clock.advance_to(slot_at)
         new = slot_at + 17 * MINUTE
-        answer, _ = await together(random, diary.move(automation, slot_at, new, LATER), world.dispatch())
-        assert not isinstance(answer, Refusal) or isinstance(answer, WrongState | StaleVersion), number
-        won.add(isinstance(answer, Refusal))
+        result, _ = await together(random, diary.move(automation, slot_at, new, LATER), world.dispatch())
+        assert not isinstance(result, Refusal) or isinstance(result, WrongState | StaleVersion), number
+        won.add(isinstance(result, Refusal))
         await world.dispatch()  # passes by rows that the move holds, and finds them the next time
         await world.clock.advance_to(slot_at + 20 * MINUTE)
         await world.dispatch()
         rows = [row for row in await diary.rows(automation) if row.slot_at <= slot_at + 20 * MINUTE]
         assert len({row.slot_at for row in rows}) == len(rows), number
-        assert len(await world.runs(automation)) == 1, (number, answer)
+        assert len(await world.runs(automation)) == 1, (number, result)
         await world.turn("archive", await world.read(automation))
     assert won
 
@@ -133,17 +133,17 @@ async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Calen
     random = Random(4)
     for _ in range(TRIES):
         automation = await world.create()
-        answers = await together(
+        results = await together(
             random,
             diary.move(automation, FIRST, FIRST + HOUR, LATER),
             world.update(automation, schedule={"cadence": "daily", "run_at": "12:00"}),
         )
-        [lost] = [answer for answer in answers if isinstance(answer, Refusal)]
+        [lost] = [result for result in results if isinstance(result, Refusal)]
         assert isinstance(lost, StaleVersion)
         after = await world.read(automation)
-        expected = replace(automation.schedule, time_of_day="12:00" if answers.index(lost) == 0 else "09:00")
+        expected = replace(automation.schedule, time_of_day="12:00" if results.index(lost) == 0 else "09:00")
         assert (after.version, after.schedule) == (2, expected)
-        assert after.next_run_at == (utc("05-01 12:00") if answers.index(lost) == 0 else FIRST + HOUR)
+        assert after.next_run_at == (utc("05-01 12:00") if results.index(lost) == 0 else FIRST + HOUR)
         await world.turn("archive", after)
 
 
@@ -152,12 +152,12 @@ async def test_edits_of_different_runs_do_not_disturb_each_other(world: World, d
     random = Random(5)
     for _ in range(TRIES):
         automation: Automation = await world.create()
-        answers = await together(
+        results = await together(
             random,
             diary.move(automation, FIRST, FIRST + HOUR),
             diary.skip(automation, utc("05-02 08:00")),
             diary.move(automation, utc("05-03 08:00"), utc("05-01 07:00")),
         )
-        assert not [answer for answer in answers if isinstance(answer, Refusal)]
+        assert not [result for result in results if isinstance(result, Refusal)]
         assert (await world.read(automation)).next_run_at == utc("05-01 07:00")
         await world.turn("archive", await world.read(automation))

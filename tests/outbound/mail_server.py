@@ -38,7 +38,7 @@ class MailScript:
     `end` is `answer`, `hang` or `cut`; `answers` are used one after the other, the last one again.
     """
 
-    answers: Sequence[str] = ("250 2.0.0 Ok: queued as 4F2",)
+    replies: Sequence[str] = ("250 2.0.0 Ok: queued as 4F2",)
     recipients: dict[str, str] = field(default_factory=dict)
     end: str = "answer"
     received: list[ReceivedMail] = field(default_factory=list)
@@ -54,10 +54,10 @@ class MailScript:
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         """Answers a recipient."""
-        answer = self.recipients.get(address, "250 2.1.5 Ok")
-        if answer.startswith("250"):
+        reply = self.recipients.get(address, "250 2.1.5 Ok")
+        if reply.startswith("250"):
             envelope.rcpt_tos.append(address)
-        return answer
+        return reply
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
         """Answers a message."""
@@ -71,7 +71,7 @@ class MailScript:
             cast("asyncio.Transport", server.transport).abort()
         if self.end == "hang":
             await self.release.wait()
-        return self.answers[min(len(self.received), len(self.answers)) - 1]
+        return self.replies[min(len(self.received), len(self.replies)) - 1]
 
     def authenticate(
         self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any

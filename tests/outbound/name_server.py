@@ -77,11 +77,11 @@ class UdpResolver:
         return addresses
 
     async def _asked(self, host: str, kind: int) -> list[str]:
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
         class Asking(asyncio.DatagramProtocol):
             def datagram_received(self, data: bytes, addr: Any) -> None:
-                answer.set_result(data)
+                response.set_result(data)
 
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             Asking, remote_addr=("127.0.0.1", self.port)
@@ -91,7 +91,7 @@ class UdpResolver:
                 struct.pack(">HHHHHH", 7, 0x0100, 1, 0, 0, 0) + _labels(host) + struct.pack(">HH", kind, 1)
             )
             transport.sendto(question)
-            return list(_addresses(await answer, kind))
+            return list(_addresses(await response, kind))
         finally:
             transport.close()
 

@@ -169,9 +169,9 @@ async def test_bytes_that_drip_end_with_the_time_of_the_whole_call(head: bytes) 
 async def test_json_is_refused_before_it_is_built(body: bytes, words: str) -> None:
     """Over a socket as well as by itself: nesting, numbers and how many values there are."""
     async with answered(Bomb(whole(body))) as read:
-        answer = await read()
+        response = await read()
     with pytest.raises(UnusableResponse, match=words):
-        answer.json()
+        response.json()
 
 
 def test_depth_and_digits_at_their_limits_are_read() -> None:

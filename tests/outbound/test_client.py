@@ -34,23 +34,23 @@ from tests.fake_clock import FakeClock
 
 ORG, SHOP = OrgId(1), IntegrationId(11)
 KEYS = ("6f0a3d2e-0000-5000-8000-000000000001", "6f0a3d2e-0000-5000-8000-000000000002")
-Answerer = Callable[[httpx.Request], httpx.Response]
+Responder = Callable[[httpx.Request], httpx.Response]
 
 
 class Shop:
     """Answers as the test says, and counts what arrived."""
 
-    def __init__(self, *answers: httpx.Response | Exception | Answerer) -> None:
-        self.answers = list(answers)
+    def __init__(self, *responses: httpx.Response | Exception | Responder) -> None:
+        self.responses = list(responses)
         self.requests: list[httpx.Request] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         """The next answer; the last one again and again."""
         self.requests.append(request)
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        response = answer if isinstance(answer, httpx.Response) else answer(request)
+        reply = self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
+        if isinstance(reply, Exception):
+            raise reply
+        response = reply if isinstance(reply, httpx.Response) else reply(request)
         assert isinstance(response.stream, httpx.SyncByteStream)
         raw = httpx.ByteStream(b"".join(response.stream))
         return httpx.Response(response.status_code, headers=response.headers, stream=raw)
@@ -60,10 +60,10 @@ class ShopClient:
     """A client over a Shop."""
 
     def __init__(
-        self, clock: FakeClock, *answers: Any, proof: Credentials = None, base: str = "https://shop.example"
+        self, clock: FakeClock, *responses: Any, proof: Credentials = None, base: str = "https://shop.example"
     ) -> None:
         self.clock = clock
-        self.shop = Shop(*(answers or (httpx.Response(200, json={}),)))
+        self.shop = Shop(*(responses or (httpx.Response(200, json={}),)))
         self.lines: list[str] = []
         self.register = SecretRegister()
         log = Log(self.lines.append, clock, self.register)
@@ -378,8 +378,8 @@ async def test_a_secret_in_an_answer_or_error_never_reaches_a_line_or_a_text(clo
     key, word = Secret("ck_canary_1234567890"), Secret("cs_canary_0987654321")
     echo = f"no: {key.reveal()} {word.reveal()}"
     bench = ShopClient(clock, httpx.Response(404, text=echo), proof=Basic(key, word))
-    answer = await bench.reading().get("/x", {"q": word.reveal()})
-    assert answer.quote(answer.body.decode()) == "no: [redacted] [redacted]"
+    response = await bench.reading().get("/x", {"q": word.reveal()})
+    assert response.quote(response.body.decode()) == "no: [redacted] [redacted]"
     assert not any("canary" in line for line in bench.lines)
     assert '"host": "shop.example"' in bench.lines[0]
 

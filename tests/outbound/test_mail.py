@@ -87,7 +87,7 @@ async def test_a_message_arrives_as_it_was_composed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "result", "error"),
+    ("reply", "result", "error"),
     [
         ("550 5.7.1 No", MailResult.REFUSED, Invalid),
         ("554 5.6.0 Spam", MailResult.REFUSED, Invalid),
@@ -96,13 +96,13 @@ async def test_a_message_arrives_as_it_was_composed() -> None:
     ],
 )
 async def test_the_answer_to_the_content_decides(
-    answer: str, result: MailResult, error: type[Exception]
+    reply: str, result: MailResult, error: type[Exception]
 ) -> None:
     """4xx is for now and names a wait, 5xx is permanently."""
-    script = MailScript(answers=[answer])
+    script = MailScript(replies=[reply])
     async with mail_server(script) as port:
         outcome = await send(port)
-    assert (outcome.result, outcome.code) == (result, int(answer[:3]))
+    assert (outcome.result, outcome.code) == (result, int(reply[:3]))
     assert isinstance(outcome.error, error)
     assert (outcome.error.wait_s is not None) is (result is MailResult.DEFERRED)
 
@@ -158,10 +158,10 @@ async def talk(replies: dict[bytes, bytes], *, greeting: bytes = b"220 hello\r\n
     async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(greeting)
         while line := await reader.readline():
-            answer = replies.get(line.split()[0].upper(), b"250 ok\r\n")
-            if not answer:
+            reply = replies.get(line.split()[0].upper(), b"250 ok\r\n")
+            if not reply:
                 return
-            writer.write(answer)
+            writer.write(reply)
             await writer.drain()
 
     return served
@@ -177,7 +177,7 @@ async def test_a_connection_that_ends_before_the_content_is_deferred(command: by
 
 
 @pytest.mark.parametrize(
-    ("command", "answer", "result"),
+    ("command", "reply", "result"),
     [
         (b"MAIL", b"550 no\r\n", MailResult.REFUSED),
         (b"MAIL", b"452 full\r\n", MailResult.DEFERRED),
@@ -187,10 +187,10 @@ async def test_a_connection_that_ends_before_the_content_is_deferred(command: by
     ],
 )
 async def test_an_answer_before_the_content_decides_too(
-    command: bytes, answer: bytes, result: MailResult
+    command: bytes, reply: bytes, result: MailResult
 ) -> None:
     """A server that speaks of itself alone, at its greeting, never refuses a message permanently."""
-    async with listening(await talk({command: answer})) as port:
+    async with listening(await talk({command: reply})) as port:
         assert (await send(port)).result is result
 
 
@@ -377,7 +377,7 @@ async def test_four_connections_at_once_and_a_hundred_messages_each() -> None:
 
 async def test_an_idle_connection_that_died_is_replaced() -> None:
     """The next message goes over a new one, once."""
-    script = MailScript(answers=["421 4.3.2 Closing", "250 Ok"])
+    script = MailScript(replies=["421 4.3.2 Closing", "250 Ok"])
     async with mail_server(script) as port:
         client = transport(private=[f"{NAME}:{port}"])
         server = MailServer(f"smtp://{NAME}:{port}")

@@ -22,13 +22,13 @@ HOOK = "https://hooks.example/t/abc?key=123456789"
 ORG = OrgId(1)
 
 
-def over(answer: httpx.Response, seen: list[httpx.Request], lines: list[str] | None = None) -> Outbound:
+def over(response: httpx.Response, seen: list[httpx.Request], lines: list[str] | None = None) -> Outbound:
     """A client whose requests are collected and answered with `answer`."""
 
     async def respond(request: httpx.Request) -> httpx.Response:
         await request.aread()
         seen.append(request)
-        return answer
+        return response
 
     clock, register = FakeClock(), SecretRegister()
     log = Log([].append if lines is None else lines.append, clock, register)
@@ -44,13 +44,13 @@ async def test_a_notice_is_one_post_to_the_whole_address() -> None:
     """Path and query are those of the webhook, and the body is sent as it is."""
     seen: list[httpx.Request] = []
     client = over(streamed(204, b""), seen)
-    answer = await client.notice_client(ORG, None, webhook_endpoint(ORG, HOOK)).post(
+    response = await client.notice_client(ORG, None, webhook_endpoint(ORG, HOOK)).post(
         b'{"a":1}', {"x-id": "7"}
     )
     [request] = seen
     assert (request.method, str(request.url), request.content) == ("POST", HOOK, b'{"a":1}')
     assert (request.headers["content-type"], request.headers["x-id"]) == ("application/json", "7")
-    assert answer.status == 204
+    assert response.status == 204
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -68,8 +68,8 @@ async def test_an_answer_of_any_size_is_thrown_away(size: int) -> None:
     """The status alone counts; a receiver cannot make its answer a burden."""
     client = over(streamed(200, b"x" * size), [])
     http = client.notice_client(ORG, None, webhook_endpoint(ORG, HOOK))
-    answer = await http.post(b"{}", reads_response=False)
-    assert (answer.status, answer.body) == (200, b"")
+    response = await http.post(b"{}", reads_response=False)
+    assert (response.status, response.body) == (200, b"")
 
 
 async def test_a_damaged_answer_is_no_failure_when_it_is_thrown_away() -> None:
@@ -146,9 +146,9 @@ async def test_the_operators_private_host_may_be_a_webhook() -> None:
         client = Outbound(wire)
         endpoint = webhook_endpoint(ORG, f"http://tools.internal:{port}/hook")
         assert isinstance(endpoint.credentials, SecretUrl)
-        answer: Any = await client.notice_client(ORG, None, endpoint).post(b"{}", reads_response=False)
+        reply: Any = await client.notice_client(ORG, None, endpoint).post(b"{}", reads_response=False)
         await client.aclose()
-    assert answer.ok
+    assert reply.ok
     assert response.heads[0].startswith("POST /hook ")
 
 

@@ -86,17 +86,17 @@ class Shop:
     async def read(self) -> bytes:
         """One read. Raises CallError."""
         link = PlatformEndpoint("test", f"https://{NAME}", None, Timeouts(5, 5), RateLimit(), "test")
-        answer = await self.client.read_client(OrgId(1), IntegrationId(1), link).get("/x")
-        return answer.body
+        response = await self.client.read_client(OrgId(1), IntegrationId(1), link).get("/x")
+        return response.body
 
 
 @asynccontextmanager
 async def shop(
-    folder: Path, script: Script, *, alias: str = "", answer: bytes = CLOSING
+    folder: Path, script: Script, *, alias: str = "", reply: bytes = CLOSING
 ) -> AsyncIterator[Shop]:
     """A shop at a name whose addresses are the script's."""
     tls, authority = certificate(folder, NAME)
-    response = ApiResponse(answer)
+    response = ApiResponse(reply)
     async with listening(response, tls) as port, name_server(script, alias=alias) as (resolver, names):
         internet = Internet(port)
         backend = GuardedBackend(resolver, (), internet)
@@ -136,7 +136,7 @@ async def test_a_kept_connection_stays_where_it_was_judged(tmp_path: Path) -> No
     """A later answer does not move it."""
     stored = CLOSING.replace(b"connection: close\r\n", b"")
     async with shop(
-        tmp_path, lambda time: [PUBLIC] if time == 0 else ["10.0.0.5"], answer=stored
+        tmp_path, lambda time: [PUBLIC] if time == 0 else ["10.0.0.5"], response=stored
     ) as rebinding_shop:
         assert [await rebinding_shop.read() for _ in range(3)] == [b"{}"] * 3
         assert rebinding_shop.internet.connected == [PUBLIC]

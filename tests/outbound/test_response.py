@@ -111,6 +111,6 @@ def test_strange_and_damaged_compression_is_broken() -> None:
 
 def test_the_text_of_a_platform_is_cut_and_cleaned() -> None:
     """Cut to 300 characters and redacted. See docs/design/connectors.md#errors."""
-    answer = PlatformResponse(400, {}, b"", lambda text: text.replace("hunter22", "[redacted]"))
-    assert answer.quote("hunter22 " + "x" * 500).startswith("[redacted] ")
-    assert len(answer.quote("x" * 500)) == 300
+    response = PlatformResponse(400, {}, b"", lambda text: text.replace("hunter22", "[redacted]"))
+    assert response.quote("hunter22 " + "x" * 500).startswith("[redacted] ")
+    assert len(response.quote("x" * 500)) == 300

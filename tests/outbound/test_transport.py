@@ -67,10 +67,10 @@ async def listening(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncItera
 class ApiResponse:
     """Counts the requests that arrived whole, and answers them as told."""
 
-    def __init__(self, answer: bytes = GOOD, *, reset: bool = False) -> None:
+    def __init__(self, response: bytes = GOOD, *, reset: bool = False) -> None:
         self.heads: list[str] = []
         self.is_asked = asyncio.Event()
-        self.answer = answer
+        self.response = response
         self.reset = reset
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -85,7 +85,7 @@ class ApiResponse:
             if self.reset:
                 writer.transport.abort()
                 return
-            writer.write(self.answer)
+            writer.write(self.response)
             await writer.drain()
 
 
@@ -244,11 +244,11 @@ async def test_a_half_answer_and_a_silent_one_are_unknown() -> None:
     See docs/design/writes.md#protocol-of-one-write and docs/design/connectors.md#limits.
     """
     half = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"
-    for answer, times in (
+    for reply, times in (
         (half, replace(PATIENT, between_bytes_s=0.3)),
         (b"", replace(PATIENT, first_byte_s=0.3)),
     ):
-        response = ApiResponse(answer)
+        response = ApiResponse(reply)
         async with listening(response) as port:
             with pytest.raises(OutcomeUnknown):
                 await send(*outbound(port, Names("127.0.0.1"), times=times))

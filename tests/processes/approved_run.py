@@ -27,8 +27,8 @@ async def more_products(site: Site, count: int) -> None:
             for n in range(first, min(first + 100, count))
         ]
         path = "/wp-json/wc/v3/products/batch"
-        answer = await site.world.post(path, json={"create": created_items}, auth=keys)
-        assert answer.status_code == 200, answer.text
+        response = await site.world.post(path, json={"create": created_items}, auth=keys)
+        assert response.status_code == 200, response.text
 
 
 async def written_parts(site: Site, before: int) -> int:

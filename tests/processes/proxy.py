@@ -64,8 +64,8 @@ class Proxy:
                 return
             back, onward = await asyncio.open_connection(self.host, self.port)
             ways = [
-                asyncio.create_task(self._pass(reader, onward, self._passes, answers=False)),
-                asyncio.create_task(self._pass(back, writer, self._passes, answers=True)),
+                asyncio.create_task(self._pass(reader, onward, self._passes, responses=False)),
+                asyncio.create_task(self._pass(back, writer, self._passes, responses=True)),
             ]
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -89,7 +89,7 @@ class Proxy:
         target: asyncio.StreamWriter,
         passes: asyncio.Event,
         *,
-        answers: bool,
+        responses: bool,
     ) -> None:
         sent_bytes = 0
         with contextlib.suppress(OSError):
@@ -97,13 +97,13 @@ class Proxy:
                 if self.delay_s:
                     await CLOCK.sleep(self.delay_s)
                 await passes.wait()
-                if answers and self.cut_after is not None and sent_bytes + len(piece) > self.cut_after:
+                if responses and self.cut_after is not None and sent_bytes + len(piece) > self.cut_after:
                     target.write(piece[: self.cut_after - sent_bytes])
                     await target.drain()
                     return
                 sent_bytes += len(piece)
                 self.passed += len(piece)
-                self.request_pieces += not answers
+                self.request_pieces += not responses
                 target.write(piece)
                 await target.drain()
 

@@ -44,9 +44,9 @@ async def steward(
     *words: str, env: Mapping[str, str], stdin: str = "", before: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Executes an operator's command and returns its answer; fails unless it exits with 0."""
-    code, answer = await execute(*words, env=env, stdin=stdin, before=before)
-    assert code == 0, answer
-    return answer
+    code, response = await execute(*words, env=env, stdin=stdin, before=before)
+    assert code == 0, response
+    return response
 
 
 async def execute(
@@ -71,9 +71,9 @@ async def execute(
 async def run_forked(*words: str, env: Mapping[str, str]) -> dict[str, Any]:
     """Runs an operator's command like `steward`, from a process that has imported the service."""
     code, line = await fork_to_end(*words, env=env)
-    answer: dict[str, Any] = json.loads(line)
-    assert code == 0, answer
-    return answer
+    response: dict[str, Any] = json.loads(line)
+    assert code == 0, response
+    return response
 
 
 @dataclass
@@ -153,9 +153,9 @@ class Site:
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Makes a call as the signed-in owner and returns its data; fails unless it succeeds."""
         headers = self.csrf if method != "GET" else {}
-        answer = await self.web.request(method, path, json=body, headers=headers)
-        assert answer.status_code in (200, 201), answer.text
-        data: dict[str, Any] = answer.json()["data"]
+        response = await self.web.request(method, path, json=body, headers=headers)
+        assert response.status_code in (200, 201), response.text
+        data: dict[str, Any] = response.json()["data"]
         return data
 
     async def run(self, run: str) -> dict[str, Any]:
@@ -186,14 +186,14 @@ class Site:
 
     async def ledger(self, after: int = 0) -> list[dict[str, Any]]:
         """Returns the writes that the fake platforms saw."""
-        answer = await self.world.get("/sandbox/ledger", params={"after": after, "limit": 10_000})
-        entries: list[dict[str, Any]] = answer.json()["entries"]
+        response = await self.world.get("/sandbox/ledger", params={"after": after, "limit": 10_000})
+        entries: list[dict[str, Any]] = response.json()["entries"]
         return entries
 
     async def fault(self, **fault: Any) -> None:
         """Adds a fault to the fake platforms."""
-        answer = await self.world.post("/sandbox/faults", json=fault)
-        assert answer.status_code == 201, answer.text
+        response = await self.world.post("/sandbox/faults", json=fault)
+        assert response.status_code == 201, response.text
 
     async def approve_all(self, run: str) -> None:
         """Approves everything that a run asks for, as the owner."""
@@ -289,9 +289,9 @@ async def add_organization(env: Mapping[str, str], name: str, owner: str) -> Non
 
 
 async def _connect(site: Site) -> None:
-    answer = await site.web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
-    assert answer.status_code == 200, answer.text
-    site.csrf = {"X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
+    response = await site.web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
+    assert response.status_code == 200, response.text
+    site.csrf = {"X-CSRF-Token": response.json()["data"]["session"]["csrf_token"]}
     shop = site.sandbox.facts["woocommerce"]
     keys = {name: shop[name] for name in ("url", "consumer_key", "consumer_secret")}
     sandbox_port = site.sandbox.facts["url"].rpartition(":")[2]

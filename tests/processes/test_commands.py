@@ -109,9 +109,9 @@ async def _stop_after_hang_up(serving: RunningProcess) -> int:
     await eventually(takes_no_connection)
     os.kill(serving.child.pid, signal.SIGTERM)
     writer.write(b"{}")
-    answer = await reader.read()
+    response = await reader.read()
     writer.close()
-    assert b"HTTP/1.1 4" in answer  # the request was answered before the end
+    assert b"HTTP/1.1 4" in response  # the request was answered before the end
     return await serving.child.wait()
 
 
@@ -217,8 +217,8 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
     first = await start_forked(*words, env={})
     try:
         async with httpx.AsyncClient(base_url=first.facts["base_url"], timeout=30) as client:
-            answer = await _logged_in(client, first.facts)
-            bearer = {"Authorization": f"Bearer {answer['access_token']}"}
+            reply = await _logged_in(client, first.facts)
+            bearer = {"Authorization": f"Bearer {reply['access_token']}"}
             response = await client.get("/v1/automations", headers=bearer)
             assert len(response.json()["data"]["automations"]) == 3
 
@@ -278,9 +278,9 @@ async def _logged_in(client: httpx.AsyncClient, facts: Mapping[str, Any]) -> dic
         "organization_name": facts["organization"]["name"],
         **facts["credential"],
     }
-    answer = await client.post("/v2/api/automations/login", json=body)
-    assert answer.status_code == 200, answer.text
-    record: dict[str, Any] = answer.json()
+    response = await client.post("/v2/api/automations/login", json=body)
+    assert response.status_code == 200, response.text
+    record: dict[str, Any] = response.json()
     return record
 
 

@@ -61,16 +61,16 @@ class Load:
                 "schedule": {"cadence": "manual"},
                 "integration_id": self.site.store,
             }
-            answer = await self.site.web.post(
+            response = await self.site.web.post(
                 "/v1/automations", json=body, headers=self.site.csrf, timeout=90
             )
-            if answer.status_code == 201:
-                self.made[answer.json()["data"]["automation"]["id"]] = body["name"]
+            if response.status_code == 201:
+                self.made[response.json()["data"]["automation"]["id"]] = body["name"]
                 self.last_at = CLOCK.monotonic()
-            elif answer.status_code == 503 and "retry-after" in answer.headers:
+            elif response.status_code == 503 and "retry-after" in response.headers:
                 self.refused += 1
             else:
-                self.wrong.append(f"{answer.status_code}: {answer.text}")
+                self.wrong.append(f"{response.status_code}: {response.text}")
             await CLOCK.sleep(PACE)
 
     async def comes_back(self) -> float:

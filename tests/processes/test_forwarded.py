@@ -62,10 +62,10 @@ class LocalAddress:
         """Returns the status of a sign-in to the web app."""
         header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
         async with self._client as client:
-            answer = await client.post(
+            response = await client.post(
                 "/app/session", json={"email": EMAIL, "password": PASSWORD}, headers=header_fields
             )
-        return answer.status_code
+        return response.status_code
 
 
 async def test_limits_and_sessions_know_the_client_behind_trusted_proxies(

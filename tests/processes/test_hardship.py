@@ -108,10 +108,10 @@ async def _ask_for_much(site: Site, answered: Counter[int]) -> None:
     content = json.dumps({"nodes": [{"name": f"n{number}", "x": "y" * 200} for number in range(8_000)]})
     body = {"source": "n8n", "content": content}
     while True:
-        answer = await site.web.post(
+        response = await site.web.post(
             "/v1/automations/imports/preview", json=body, headers=site.csrf, timeout=60
         )
-        answered[answer.status_code] += 1
+        answered[response.status_code] += 1
 
 
 async def test_a_process_without_memory_says_so_and_loses_nothing(site: Site) -> None:

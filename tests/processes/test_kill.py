@@ -225,8 +225,8 @@ async def test_a_delivery_of_the_shop_starts_a_run(site: Site) -> None:
     query = {"type": "simple", "stock_status": "instock", "per_page": 1}
     [product] = (await site.world.get(products, params=query, auth=keys)).json()
     sold_out = {"manage_stock": True, "stock_quantity": 0}
-    answer = await site.world.put(f"{products}/{product['id']}", json=sold_out, auth=keys)
-    assert answer.status_code == 200
+    response = await site.world.put(f"{products}/{product['id']}", json=sold_out, auth=keys)
+    assert response.status_code == 200
 
     async def started() -> list[dict[str, Any]]:
         outcome = await site.call("GET", f"/v1/automations/runs?automation_id={new_automation['id']}")

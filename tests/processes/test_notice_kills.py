@@ -90,9 +90,9 @@ class MailingSite:
 
     async def call(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Makes a call as the signed-in owner and returns its data; fails unless it succeeds."""
-        answer = await self.web.post(path, json=body, headers=self.csrf)
-        assert answer.status_code in (200, 201), answer.text
-        data: dict[str, Any] = answer.json()["data"]
+        response = await self.web.post(path, json=body, headers=self.csrf)
+        assert response.status_code in (200, 201), response.text
+        data: dict[str, Any] = response.json()["data"]
         return data
 
 

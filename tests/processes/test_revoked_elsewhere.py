@@ -40,9 +40,9 @@ async def token_of(client: httpx.AsyncClient, credential: dict[str, str], secret
         "client_id": credential["client_id"],
         "client_secret": secret,
     }
-    answer = await client.post("/v2/api/automations/login", json=body)
-    assert answer.status_code == 200, answer.text
-    return {"authorization": f"Bearer {answer.json()['access_token']}"}
+    response = await client.post("/v2/api/automations/login", json=body)
+    assert response.status_code == 200, response.text
+    return {"authorization": f"Bearer {response.json()['access_token']}"}
 
 
 async def test_ended_credentials_are_refused_by_every_process(
@@ -60,11 +60,11 @@ async def test_ended_credentials_are_refused_by_every_process(
         return [(await client.get(SESSION, headers=headers)).status_code for client in (current, there)]
 
     async def sign_in(client: httpx.AsyncClient) -> dict[str, str]:
-        answer = await client.post(SESSION, json={"email": EMAIL, "password": PASSWORD})
-        assert answer.status_code == 200, answer.text
-        cookie = "; ".join(f"{name}={value}" for name, value in answer.cookies.items())
+        response = await client.post(SESSION, json={"email": EMAIL, "password": PASSWORD})
+        assert response.status_code == 200, response.text
+        cookie = "; ".join(f"{name}={value}" for name, value in response.cookies.items())
         client.cookies.clear()
-        return {"cookie": cookie, "X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
+        return {"cookie": cookie, "X-CSRF-Token": response.json()["data"]["session"]["csrf_token"]}
 
     client_id = ("--client-id", credential["client_id"])
     token = await token_of(there, credential, secret)

@@ -49,9 +49,9 @@ async def _ended(running: RunningProcess) -> AsyncIterator[RunningProcess]:
 
 
 async def _signed_in(web: httpx.AsyncClient) -> dict[str, str]:
-    answer = await web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
-    assert answer.status_code == 200, answer.text
-    return {"X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
+    result = await web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
+    assert result.status_code == 200, result.text
+    return {"X-CSRF-Token": result.json()["data"]["session"]["csrf_token"]}
 
 
 async def _run_script(web: httpx.AsyncClient) -> None:
@@ -59,9 +59,9 @@ async def _run_script(web: httpx.AsyncClient) -> None:
     headers = await _signed_in(web)
 
     async def post(path: str, body: Mapping[str, object]) -> dict[str, object]:
-        answer = await web.post(path, json=body, headers=headers)
-        assert answer.status_code in (200, 201), answer.text
-        data: dict[str, object] = answer.json()["data"]
+        result = await web.post(path, json=body, headers=headers)
+        assert result.status_code in (200, 201), result.text
+        data: dict[str, object] = result.json()["data"]
         return data
 
     export = chain(code("Sum", SCRIPT))
@@ -172,13 +172,13 @@ async def test_a_flood_while_starting_with_few_descriptors_leaves_the_service_ru
         stop.set()
         await asyncio.gather(*flood)
 
-        async def answers() -> bool:
+        async def results() -> bool:
             with contextlib.suppress(httpx.HTTPError):
                 ready = await web.get("/readyz")
                 return ready.status_code == 200
             return False
 
-        await eventually(answers)
+        await eventually(results)
         await _own_files_open(running.facts["pid"], limit)
         assert not waiting.done()
     assert await waiting == 0

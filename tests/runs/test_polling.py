@@ -47,8 +47,8 @@ async def poll(reader: Caller, run: Run, after: int) -> dict[str, Any]:
     """Polls the run once."""
     response = await reader.get(f"{RUNS}/{run.id}", after_seq=after)
     assert response.status == 200, response.body
-    answer: dict[str, Any] = response.data["run"]
-    return answer
+    reply: dict[str, Any] = response.data["run"]
+    return reply
 
 
 @pytest.mark.parametrize("rows", [STEPS_PER_RESPONSE, STEPS_PER_RESPONSE + 1, 2 * STEPS_PER_RESPONSE + 1])
@@ -63,11 +63,11 @@ async def test_polling_with_the_highest_seq_gives_every_step_once(
     await insert_steps(shop, run, rows)
     seen: list[int] = []
     while True:
-        answer = await poll(reader, run, seen[-1] if seen else 0)
-        got = [step["seq"] for step in answer["steps"]]
+        response = await poll(reader, run, seen[-1] if seen else 0)
+        got = [step["seq"] for step in response["steps"]]
         assert len(got) <= STEPS_PER_RESPONSE
         seen += got
-        if not answer["more_steps"]:
+        if not response["more_steps"]:
             break
         assert len(got) == STEPS_PER_RESPONSE
     assert seen == list(range(1, rows + 1))
@@ -105,9 +105,9 @@ async def test_a_run_can_be_followed_while_it_runs(shop: Shop, reader: Caller) -
 async def test_each_row_is_whole_when_it_is_first_seen(shop: Shop, reader: Caller) -> None:
     """A step row has all its fields when it is first answered. See docs/design/api/runs.md#step."""
     run = await shop.waiting(await shop.hiding())
-    answer = await poll(reader, run, 0)
-    assert len(answer["steps"]) == run.last_seq
-    for step in answer["steps"]:
+    response = await poll(reader, run, 0)
+    assert len(response["steps"]) == run.last_seq
+    for step in response["steps"]:
         assert set(step) == {
             *("seq", "name", "title", "kind", "status", "attempt", "iteration", "started_at"),
             *("finished_at", "connection", "counts", "code", "message", "changes", "changes_total"),

@@ -33,8 +33,8 @@ async def evaluator() -> AsyncIterator[Evaluator]:
 
 async def _of(evaluator: Evaluator, code: str, items: list[Any], zone: str = "UTC") -> list[Outcome]:
     context = ExpressionContext(items=items, variables=ExpressionVariables(now=NOW, timezone=zone))
-    (answer,) = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], context)
-    return answer
+    (result,) = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], context)
+    return result
 
 
 def _packaged(name: str) -> ZoneInfo:
@@ -60,9 +60,9 @@ async def test_offsets_equal_those_of_python(evaluator: Evaluator) -> None:
         for _ in range(25):
             moment = datetime(1950, 1, 1, tzinfo=UTC) + timedelta(seconds=dice.randrange(149 * 365 * 86400))
             items.append({"zone": zone, "at": int(moment.timestamp() * 1000)})
-    answers = await _of(evaluator, "DateTime.fromMillis($json.at).setZone($json.zone).offset", items)
+    results = await _of(evaluator, "DateTime.fromMillis($json.at).setZone($json.zone).offset", items)
     rules = {zone: _packaged(zone) for zone in zones}
-    for item, minutes in zip(items, answers, strict=True):
+    for item, minutes in zip(items, results, strict=True):
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=item["at"])
         offset = moment.astimezone(rules[item["zone"]]).utcoffset()
         assert offset is not None
@@ -195,8 +195,8 @@ async def test_hashes_and_base64_are_those_of_the_standards(evaluator: Evaluator
         for length in (0, 1, 3, 55, 56, 63, 64, 65, 111, 112, 119, 127, 128, 300)
     ]
     for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512"):
-        answers = await _of(evaluator, f"$json.t.hash('{name}')", items)
-        assert answers == [hashlib.new(name, item["t"].encode()).hexdigest() for item in items]
+        results = await _of(evaluator, f"$json.t.hash('{name}')", items)
+        assert results == [hashlib.new(name, item["t"].encode()).hexdigest() for item in items]
     encoded = await _of(evaluator, "$json.t.base64Encode()", items)
     assert encoded == [base64.b64encode(item["t"].encode()).decode() for item in items]
     assert await _of(evaluator, "$json.t.base64Encode().base64Decode() === $json.t", items) == [True] * len(

@@ -83,12 +83,12 @@ def test_foreign_code_is_refused_in_production_without_isolation(sqlite_url: str
     env = _environ(tmp_path, STEWARD_DATABASE_URL=sqlite_url)
     environs = [{}, {"STEWARD_UNCONFINED_SCRIPTS": "on"}, {"STEWARD_ENV": "test"}]
     ended = _denied("-c", ASKING, json.dumps(MESSAGES), json.dumps(environs), env=env)
-    answers, warnings = zip(*map(json.loads, ended.stdout.splitlines()), strict=True)
-    assert answers[1:] == ({JAVASCRIPT: [[True]], LIQUID: [[]]},) * 2
+    results, warnings = zip(*map(json.loads, ended.stdout.splitlines()), strict=True)
+    assert results[1:] == ({JAVASCRIPT: [[True]], LIQUID: [[]]},) * 2
     assert [len(messages) for messages in warnings] == [1, 1, 0]
     assert "are refused" in warnings[0][0]
     assert "within limits alone" in warnings[1][0]
-    for code, words in answers[0].values():
+    for code, words in results[0].values():
         assert code == "code_refused"
         assert "not run on this installation" in words
         assert "operator" in words

@@ -76,8 +76,8 @@ async def test_published_sandbox_escapes_fail(evaluator: Evaluator) -> None:
 
     See docs/guides/contributors.md#tests.
     """
-    answers = await evaluator.evaluate([read(f"={{{{ {chunk} }}}}") for chunk in REACHING], ONE_ITEM)
-    for chunk, (outcome,) in zip(REACHING, answers, strict=True):
+    results = await evaluator.evaluate([read(f"={{{{ {chunk} }}}}") for chunk in REACHING], ONE_ITEM)
+    for chunk, (outcome,) in zip(REACHING, results, strict=True):
         assert outcome is UNDEFINED or isinstance(outcome, ExpressionError) or outcome in ({}, None), (
             chunk,
             outcome,
@@ -139,9 +139,9 @@ async def test_no_expression_leaves_anything_for_another(evaluator: Evaluator) -
     looks = [read(f"={{{{ {chunk} }}}}") for chunk in LOOKING]
     for texts in ([*POLLUTING], [POLLUTING[0]]):
         templates = [read(f"={{{{ {chunk} }}}}") for chunk in texts]
-        answers = await evaluator.evaluate([*templates, *looks], ONE_ITEM)
-        assert [answer[0] for answer in answers[len(templates) :]] == list(LOOKING.values())
-    assert [answer[0] for answer in await evaluator.evaluate(looks, ONE_ITEM)] == list(LOOKING.values())
+        results = await evaluator.evaluate([*templates, *looks], ONE_ITEM)
+        assert [result[0] for result in results[len(templates) :]] == list(LOOKING.values())
+    assert [result[0] for result in await evaluator.evaluate(looks, ONE_ITEM)] == list(LOOKING.values())
 
 
 async def test_a_script_leaves_nothing_for_another(evaluator: Evaluator) -> None:
@@ -201,11 +201,11 @@ async def test_liquid_cannot_reach_python_objects(evaluator: Evaluator) -> None:
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
-    answers = await evaluator.render([read_liquid(text) for text in LIQUID], ONE_ITEM.items[0], NOW)
-    for text, answer in zip(LIQUID, answers, strict=True):
-        displayed = "" if isinstance(answer, ExpressionError) else answer
+    results = await evaluator.render([read_liquid(text) for text in LIQUID], ONE_ITEM.items[0], NOW)
+    for text, result in zip(LIQUID, results, strict=True):
+        displayed = "" if isinstance(result, ExpressionError) else result
         assert "class" not in displayed, text
         assert "function" not in displayed, text
     for template in ("{% include 'x' %}", "{% render 'x' %}"):
-        (answer,) = await evaluator.render([read_liquid(template)], {}, NOW)
-        assert isinstance(answer, ExpressionError)
+        (result,) = await evaluator.render([read_liquid(template)], {}, NOW)
+        assert isinstance(result, ExpressionError)

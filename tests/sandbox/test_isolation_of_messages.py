@@ -115,11 +115,11 @@ async def test_all_shared_objects_that_expressions_reach_are_frozen(children: Sa
     )
     walk = read("={{ " + WALK + " }}")
     for _ in range(2):
-        for answers in await evaluator.evaluate([walk, read(f"={{{{ {WALK} }}}}")], two):
-            for answer in answers:
-                assert isinstance(answer, dict), answer
-                assert answer["found"] == []
-                assert answer["walked"] > 1000
+        for results in await evaluator.evaluate([walk, read(f"={{{{ {WALK} }}}}")], two):
+            for result in results:
+                assert isinstance(result, dict), result
+                assert result["found"] == []
+                assert result["walked"] > 1000
 
 
 SHARED = {
@@ -235,10 +235,10 @@ async def test_the_longest_frame_is_read_and_the_process_continues(tmp_path: Pat
 async def test_a_child_that_writes_without_a_message_is_replaced(children: SandboxPool, kind: str) -> None:
     """Ends a child that wrote without a message, because its bytes could be taken for the next answer."""
     request_body, payload = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
-    answer = await children.send(OWNER, kind, request_body, payload, 5.0)
+    result = await children.send(OWNER, kind, request_body, payload, 5.0)
     (child,) = children._live
     child.process._reader.feed_data(HEADER.pack(bytes(16), b"=", 5) + b"[[1]]")
-    assert await children.send(OWNER, kind, request_body, payload, 5.0) == answer
+    assert await children.send(OWNER, kind, request_body, payload, 5.0) == result
     assert child not in children._live
     assert child.process._process.returncode is not None
     await asyncio.gather(*children._spares)

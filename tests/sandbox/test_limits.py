@@ -209,9 +209,9 @@ async def test_liquid_has_its_own_limits(children: SandboxPool) -> None:
     """
     evaluator = Evaluator(children, "org", "run")
     for text, expected in LIQUID.items():
-        answers = await evaluator.render([read_liquid(text), read_liquid("{{ 1 }}")], {}, NOW)
-        assert answers[0] == expected if expected else isinstance(answers[0], ExpressionError), text
-        assert answers[1] == "1"
+        results = await evaluator.render([read_liquid(text), read_liquid("{{ 1 }}")], {}, NOW)
+        assert results[0] == expected if expected else isinstance(results[0], ExpressionError), text
+        assert results[1] == "1"
 
 
 async def test_other_runs_continue_while_one_runs_away(children: SandboxPool) -> None:

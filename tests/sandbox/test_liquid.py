@@ -118,12 +118,12 @@ async def test_liquid_renders_values_of_the_environment(evaluator: Evaluator) ->
     See docs/design/imports-shopify-flow.md#liquid.
     """
     templates = [read_liquid(text) for text in (*TEXTS, *REFUSED, "plain")]
-    answers = await evaluator.render(templates, ORDER, NOW)
-    assert dict(zip(TEXTS, answers, strict=False)) == TEXTS
-    assert answers[-1] == "plain"
-    for text, answer in zip(REFUSED, answers[len(TEXTS) :], strict=False):
-        assert isinstance(answer, ExpressionError), text
-        assert answer.message.endswith(".")
+    results = await evaluator.render(templates, ORDER, NOW)
+    assert dict(zip(TEXTS, results, strict=False)) == TEXTS
+    assert results[-1] == "plain"
+    for text, result in zip(REFUSED, results[len(TEXTS) :], strict=False):
+        assert isinstance(result, ExpressionError), text
+        assert result.message.endswith(".")
 
 
 MESSAGES = {
@@ -148,10 +148,10 @@ async def test_refusals_say_what_is_wrong_and_what_to_write(evaluator: Evaluator
 
     See docs/decisions/0287-liquid-compares-amounts-with-numbers-by-value.md.
     """
-    answers = await evaluator.render([read_liquid(text) for text in MESSAGES], ORDER, NOW)
-    for (text, message), answer in zip(MESSAGES.items(), answers, strict=True):
-        assert isinstance(answer, ExpressionError), text
-        assert message in answer.message
+    results = await evaluator.render([read_liquid(text) for text in MESSAGES], ORDER, NOW)
+    for (text, message), result in zip(MESSAGES.items(), results, strict=True):
+        assert isinstance(result, ExpressionError), text
+        assert message in result.message
 
 
 async def test_each_price_is_compared_exactly(evaluator: Evaluator) -> None:

@@ -31,12 +31,12 @@ async def test_parts_become_text_html_and_files(evaluator: Evaluator) -> None:
         b"--b\r\nContent-Type: text/plain\r\nContent-Disposition: inline; filename=a.txt\r\n\r\n"
         b"file\r\n--b--\r\n"
     )
-    answer = await read(evaluator, content)
-    fields = answer["fields"]
+    result = await read(evaluator, content)
+    fields = result["fields"]
     assert (fields["subject"], fields["references"]) == ("Grüße", ["<1@a>", "<2@a>"])
     assert fields["from"]["value"] == [{"address": "jane@a.example", "name": "Doe, Jane"}]
     assert (fields["text"], fields["textAsHtml"]) == ("а\nb", "<p>а<br/>b</p>")
-    assert answer["files"] == [["a.txt", "text/plain", base64.b64encode(b"file").decode()]]
+    assert result["files"] == [["a.txt", "text/plain", base64.b64encode(b"file").decode()]]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ async def test_a_message_of_too_many_parts_is_refused(evaluator: Evaluator) -> N
     """Reads 1000 parts including the message itself, and refuses one more with a plain message."""
     part = b"--b\r\nContent-Type: a/b; name=x\r\n\r\nx\r\n"
     head = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n"
-    answer = await read(evaluator, head + part * (MAX_PARTS - 1) + b"--b--\r\n")
-    assert len(answer["files"]) == MAX_PARTS - 1
+    result = await read(evaluator, head + part * (MAX_PARTS - 1) + b"--b--\r\n")
+    assert len(result["files"]) == MAX_PARTS - 1
     with pytest.raises(FileFailed, match="more than 1000 parts"):
         await read(evaluator, head + part * MAX_PARTS + b"--b--\r\n")

@@ -103,7 +103,7 @@ def test_the_library_of_node_agrees() -> None:
         (current, body, {**both, "webhook-id": "msg_other"}, False),
     ]
     requests = [{"secret": secret, "body": text, "headers": headers} for secret, text, headers, _ in cases]
-    answer = subprocess.run(
+    response = subprocess.run(
         ["node", "-e", VERIFY],
         input=json.dumps(requests),
         cwd=WEB,
@@ -111,4 +111,4 @@ def test_the_library_of_node_agrees() -> None:
         text=True,
         check=True,
     )
-    assert json.loads(answer.stdout) == [is_good for *_, is_good in cases]
+    assert json.loads(response.stdout) == [is_good for *_, is_good in cases]

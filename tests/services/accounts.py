@@ -93,10 +93,10 @@ REFUSED: Mapping[str, ServiceResponse] = {
 
 def fake(kind: str) -> FakeService:
     """Returns the fake of a service; an unknown path is refused as a wrong key is."""
-    host, answers = _TABLES[kind]
+    host, responses = _TABLES[kind]
 
     def respond(request: SeenRequest) -> ServiceResponse:
-        return answers.get((request.method, request.path), REFUSED[kind])
+        return responses.get((request.method, request.path), REFUSED[kind])
 
     return FakeService(host, respond)
 

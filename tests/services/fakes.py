@@ -39,7 +39,7 @@ class FakeService:
     host: str
     respond: Callable[[SeenRequest], ServiceResponse]
     seen: list[SeenRequest] = field(default_factory=list)
-    answers: list[ServiceResponse | Exception] = field(default_factory=list)
+    responses: list[ServiceResponse | Exception] = field(default_factory=list)
 
     def sent(self) -> list[SeenRequest]:
         """Returns the requests received that were not reads."""
@@ -59,10 +59,10 @@ class FakeService:
         query = {name: ",".join(params.get_list(name)) for name in params}
         seen = SeenRequest(request.method, request.url.path, query, dict(request.headers), body)
         self.seen.append(seen)
-        answer = self.answers.pop(0) if self.answers else self.respond(seen)
-        if isinstance(answer, Exception):
-            raise answer
-        status, decoded = answer
+        response = self.responses.pop(0) if self.responses else self.respond(seen)
+        if isinstance(response, Exception):
+            raise response
+        status, decoded = response
         text = decoded if isinstance(decoded, str) else "" if decoded is None else json.dumps(decoded)
         headers = {"content-type": "application/json"}
         return httpx.Response(status, headers=headers, stream=httpx.ByteStream(text.encode()))

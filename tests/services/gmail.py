@@ -127,8 +127,9 @@ async def signed_in(shop: Shop, kind: str = "gmail") -> tuple[Connection, str]:
         )
     )  # fmt: skip
     async with httpx.AsyncClient(transport=shop.world.transport()) as browser:
-        answer = await browser.get(address)
-    back = {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
+        response = await browser.get(address)
+    query = urlsplit(response.headers["location"]).query
+    back = {name: values[0] for name, values in parse_qs(query).items()}
     exchange = SignInExchange(context.engine, context.clock, context.vault, apps)
     signed = await exchange.finish(shop.owner, SESSION, state=back["state"], code=back.get("code"))
     connected = await shop.write(

@@ -107,10 +107,10 @@ class OAuthServer:
     def _tokens(self, refresh: str | None) -> ServiceResponse:
         access = self._next("access")
         self.access_tokens.add(access)
-        answer: dict[str, Any] = {"access_token": access, "token_type": "Bearer"}
+        response: dict[str, Any] = {"access_token": access, "token_type": "Bearer"}
         if self.gives_refresh:
-            answer["expires_in"] = self.lifetime_s
-        return 200, answer | ({"refresh_token": refresh} if refresh else {})
+            response["expires_in"] = self.lifetime_s
+        return 200, response | ({"refresh_token": refresh} if refresh else {})
 
     def _next(self, kind: str) -> str:
         self.number += 1

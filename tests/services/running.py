@@ -33,12 +33,12 @@ def call_of(
     return operation.call(ServiceFields(Params(parameters), version, account or {}, item or {}))
 
 
-def items_of(kind: str, version: float, parameters: Mapping[str, Any], answer: Any) -> list[dict[str, Any]]:
+def items_of(kind: str, version: float, parameters: Mapping[str, Any], response: Any) -> list[dict[str, Any]]:
     """Returns the items that a node makes of an answer."""
     step_type = BY_TYPE[kind]
     assert isinstance(step_type, ServiceNode)
     operation = step_type.operations[step_type.operation_key(NodeDefinition("Step", version, parameters))]
-    return operation.items_of(answer, ServiceFields(Params(parameters), version, {}))
+    return operation.items_of(response, ServiceFields(Params(parameters), version, {}))
 
 
 def findings_of(kind: str, version: float, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -6,8 +6,8 @@ import pytest
 
 from steward.model.run import RunStatus
 from steward.steps.workflow.step_types import ItemFailed
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
+from tests.imports.responses.workflows import output_items
 from tests.runs.shop import Shop
 from tests.services.running import call_of, findings_of, items_of
 from tests.services.test_http_services import Api, api, shop, signed_in
@@ -324,7 +324,7 @@ def test_a_graphql_document_has_the_parameters_as_variables() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "version", "parameters", "answer", "items"),
+    ("kind", "version", "parameters", "response", "items"),
     [
         ("deepL", 1, {}, {"translations": [{"text": "Tee"}]}, [{"text": "Tee"}]),
         (
@@ -389,10 +389,10 @@ def test_a_graphql_document_has_the_parameters_as_variables() -> None:
     ],
 )
 def test_an_answer_is_passed_on_as_n8n_does(
-    kind: str, version: float, parameters: dict[str, Any], answer: Any, items: list[dict[str, Any]]
+    kind: str, version: float, parameters: dict[str, Any], response: Any, items: list[dict[str, Any]]
 ) -> None:
     """Returns the part of the answer that n8n passes on."""
-    assert items_of(kind, version, parameters, answer) == items
+    assert items_of(kind, version, parameters, response) == items
 
 
 @pytest.mark.parametrize(("kind", "parameters"), [("linear", {}), ("mondayCom", MONDAY)])

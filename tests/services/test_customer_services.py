@@ -445,10 +445,10 @@ def test_answers_of_pipedrive_are_its_records() -> None:
     assert items_of("pipedrive", 1, {"title": "Tea"}, {"success": True, "data": {"id": 1}}) == [{"id": 1}]
     assert items_of("pipedrive", 1, {"operation": "getAll"}, {"success": True, "data": None}) == []
     request_body = {"operation": "search", "term": "tea"}
-    answer = {"data": {"items": [{"result_score": 0.5, "item": {"id": 3}}]}}
-    assert items_of("pipedrive", 1, request_body, answer) == [{"result_score": 0.5, "id": 3}]
+    response = {"data": {"items": [{"result_score": 0.5, "item": {"id": 3}}]}}
+    assert items_of("pipedrive", 1, request_body, response) == [{"result_score": 0.5, "id": 3}]
     raw = request_body | {"additionalFields": {"rawData": True}}
-    assert items_of("pipedrive", 1, raw, answer) == [{"result_score": 0.5, "item": {"id": 3}}]
+    assert items_of("pipedrive", 1, raw, response) == [{"result_score": 0.5, "item": {"id": 3}}]
 
 
 def test_a_contact_of_hubspot_is_not_read_again() -> None:

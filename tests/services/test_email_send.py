@@ -14,8 +14,8 @@ from steward.model.refusals import NotConnected, ValidationFailed
 from steward.model.run import Mode, RunStatus
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
+from tests.imports.replies.workflows import output_items
 from tests.outbound.mail_server import PASSWORD, USER, MailScript, mail_server
 from tests.runs.shop import HOST, Shop
 from tests.services.running import findings_of, mail_of, shop_beside
@@ -135,7 +135,7 @@ async def test_a_greylisted_message_is_sent_later_and_a_refused_one_fails(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """Retries a greylisted message later in the run, and fails a message refused with 5xx."""
-    script = MailScript(answers=["451 4.7.1 Greylisted", "250 Ok", "554 5.7.1 No"])
+    script = MailScript(replies=["451 4.7.1 Greylisted", "250 Ok", "554 5.7.1 No"])
     async with mailing(database_url, clock, tmp_path, script) as (shop, form):
         account = await shop.connect("smtp", form)
         more = {"accounts": {"Mail": {"integration_id": account.integration_id}}, "send_mode": "send"}

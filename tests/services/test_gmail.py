@@ -17,8 +17,8 @@ from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.workflow.step_types import Params
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
+from tests.imports.responses.workflows import output_items
 from tests.runs.shop import Shop
 from tests.services.fakes import FakeService
 from tests.services.gmail import ADDRESS, ORIGINAL, Mailbox, gmail, sign_in_settings, signed_in
@@ -156,7 +156,7 @@ async def test_a_lost_answer_is_never_sent_again_and_a_mailbox_is_connected_once
     connection, _ = await signed_in(shop)
     with pytest.raises(ValidationFailed):
         await signed_in(shop)
-    api.answers.append(httpx.ReadTimeout("lost"))
+    api.responses.append(httpx.ReadTimeout("lost"))
     more = {"accounts": {"Mail": {"integration_id": connection.integration_id}}, "send_mode": "send"}
     automation = await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, SEND)), **more)
     run = await shop.until_settled(await shop.run_and_drain(automation))

@@ -13,8 +13,8 @@ from steward.steps.n8n import drive_fields
 from steward.steps.workflow.step_types import ItemFailed
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
+from tests.imports.responses.workflows import output_items
 from tests.runs.shop import Shop
 from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 from tests.services.gmail import sign_in_settings, signed_in

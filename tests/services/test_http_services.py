@@ -13,8 +13,8 @@ import pytest
 from steward.fake_platforms.application import FakePlatforms
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
+from tests.imports.responses.workflows import output_items
 from tests.runs.shop import Shop, connect_all, open_shop
 
 TOKEN = "token-of-the-account-5d1e"

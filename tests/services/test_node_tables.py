@@ -347,9 +347,9 @@ def test_a_list_is_narrowed_as_the_step_says() -> None:
     channels = all_channels | {"options": {"filter": [0]}}
     assert items_of("discord", 2, channels, [{"type": 0}, {"type": 2}]) == [{"type": 0}]
     bases = {"resource": "base", "options": {"permissionLevel": ["create"]}}
-    answer = {"bases": [{"permissionLevel": "read"}, {"permissionLevel": "create"}, None]}
-    assert items_of("airtable", 2.1, bases, answer) == [{"permissionLevel": "create"}]
-    assert items_of("airtable", 2.1, {"resource": "base"}, answer) == answer["bases"][:2]
+    response = {"bases": [{"permissionLevel": "read"}, {"permissionLevel": "create"}, None]}
+    assert items_of("airtable", 2.1, bases, response) == [{"permissionLevel": "create"}]
+    assert items_of("airtable", 2.1, {"resource": "base"}, response) == response["bases"][:2]
 
 
 def test_a_parameter_that_is_part_of_a_path_stays_one_segment() -> None:

@@ -12,8 +12,8 @@ from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
+from tests.imports.responses.workflows import output_items
 from tests.runs.shop import Shop
 from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 from tests.services.oauth_server import OAuthServer

@@ -47,13 +47,13 @@ async def test_a_message_is_asked_for_then_sent_without_asking(shop: Shop, api: 
     assert [destination["name"] for destination in channels.data["destinations"]] == ["#general", "#ops"]
     then = code("Then", "return [{json: {at: $input.first().json.message_timestamp.length}}]")
     export = chain(node("Say", "slack", 2.2, SAY), then)
-    answer = await token.post(IMPORTS, {"source": "workflow_tool", "name": "Tell", "content": export})
-    assert answer.data["import"]["supported"], str(answer.data["import"]["issues"])
-    assert answer.data["import"]["needs"] == ["slack"], answer.body
+    response = await token.post(IMPORTS, {"source": "workflow_tool", "name": "Tell", "content": export})
+    assert response.data["import"]["supported"], str(response.data["import"]["issues"])
+    assert response.data["import"]["needs"] == ["slack"], response.body
     request_body = {"name": "Tell", "schedule": {"cadence": "manual"}, "idempotency_key": "one-import"}
-    second_answer = await token.post(f"{IMPORTS}/{answer.data['import']['id']}/automations", request_body)
-    assert second_answer.status == 201, str(second_answer.body)
-    automation = second_answer.data["automation"]
+    second_response = await token.post(f"{IMPORTS}/{response.data['import']['id']}/automations", request_body)
+    assert second_response.status == 201, str(second_response.body)
+    automation = second_response.data["automation"]
     unbound = [{"step": "Say", "kind": "slack", "why": "no_connection"}]
     assert automation["readiness"]["unbound"] == unbound
     path = f"/v1/automations/{automation['id']}"

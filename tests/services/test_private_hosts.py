@@ -14,7 +14,7 @@ from steward.imports.n8n.read import read_value
 from tests.fake_clock import FakeClock
 from tests.imports.exports import chain, node
 from tests.outbound.test_transport import ApiResponse, listening
-from tests.people import ApiResponse as Answer
+from tests.people import ApiResponse as Response
 from tests.people import Caller
 from tests.runs.shop import Shop, open_shop
 from tests.service import Service, settle
@@ -44,39 +44,39 @@ class Office:
         await self.service.write(lambda tx: settle(tx, self.service))
         self.web, self.token = await self.service.web("owner"), await self.service.token("owner")
 
-    async def connect(self, web: Caller | None = None, **settings: str) -> Answer:
+    async def connect(self, web: Caller | None = None, **settings: str) -> Response:
         """Connects an account of an HTTP API."""
         body = {"kind": "http_api", "name": f"Account {len(settings)}", "settings": settings}
         return await (web or self.web).post("/app/connections", body)
 
     async def account(self, **settings: str) -> dict[str, Any]:
         """Connects an account and returns it as `accounts` takes it."""
-        answer = await self.connect(**settings)
-        assert answer.status == 201, str(answer.body)
-        return {"integration_id": answer.data["connection"]["integration_id"]}
+        response = await self.connect(**settings)
+        assert response.status == 201, str(response.body)
+        return {"integration_id": response.data["connection"]["integration_id"]}
 
     async def keep(self, *steps: dict[str, Any]) -> dict[str, Any]:
         """Stores the import of a workflow and returns it."""
         body = {"source": "workflow_tool", "name": "Office", "content": chain(*steps)}
-        answer = await self.token.post(IMPORTS, body)
-        assert answer.status in (200, 201), answer.body
-        record: dict[str, Any] = answer.data["import"]
+        response = await self.token.post(IMPORTS, body)
+        assert response.status in (200, 201), response.body
+        record: dict[str, Any] = response.data["import"]
         return record
 
     async def automate(self, record: dict[str, Any], **fields: Any) -> dict[str, Any]:
         """Creates an automation of an import."""
         body = {"name": "Office", "schedule": {"cadence": "manual"}, **fields}
-        answer = await self.token.post(f"{IMPORTS}/{record['id']}/automations", body)
-        assert answer.status == 201, str(answer.body)
-        automation: dict[str, Any] = answer.data["automation"]
+        response = await self.token.post(f"{IMPORTS}/{record['id']}/automations", body)
+        assert response.status == 201, str(response.body)
+        automation: dict[str, Any] = response.data["automation"]
         return automation
 
     async def run(self, automation: dict[str, Any], key: str = "a-run-by-hand") -> dict[str, Any]:
         """Runs an automation, approves what it asks for, and returns the run with its steps."""
         path = f"/v1/automations/{automation['id']}/runs"
-        answer = await self.token.post(path, {"idempotency_key": key})
-        assert answer.status == 201, str(answer.body)
-        run_path = f"/v1/automations/runs/{answer.data['run']['id']}"
+        response = await self.token.post(path, {"idempotency_key": key})
+        assert response.status == 201, str(response.body)
+        run_path = f"/v1/automations/runs/{response.data['run']['id']}"
         await self.shop.drain()
         run = (await self.token.get(run_path)).data["run"]
         while run["status"] == "waiting_approval":
@@ -94,10 +94,10 @@ class Office:
 async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
     """Provides the service with real sockets, on each engine."""
     async with AsyncExitStack() as stack:
-        answers: list[ApiResponse] = []
+        responses: list[ApiResponse] = []
 
         async def talk(number: int, *streams: Any) -> None:
-            await answers[number](*streams)
+            await responses[number](*streams)
 
         ports = (
             await stack.enter_async_context(listening(lambda *streams: talk(0, *streams))),
@@ -111,7 +111,7 @@ async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIt
             STEWARD_ALLOW_PRIVATE_HOSTS=f"127.0.0.1:{ports[0]},127.0.0.1:1",
         )
         opened = Office(shop, ports)
-        answers += [opened.api, opened.other_api]
+        responses += [opened.api, opened.other_api]
         await opened.open()
         yield opened
         await shop.service.close()
@@ -238,10 +238,10 @@ async def test_a_redirect_does_not_leave_the_origin_of_the_account(office: Offic
     """Follows a redirect on the same origin and none to another."""
     account = await office.account(hosts=office.listed, sign_in="none")
     step, bound = http("Read", f"{office.listed}/old"), {"accounts": {"Read": account}}
-    office.api.answer = _response("302 Found", location=f"{office.unlisted}/new")
+    office.api.response = _response("302 Found", location=f"{office.unlisted}/new")
     assert (await office.run_steps(step, key="run-1", **bound))["status"] == "failed"
     assert (len(office.api.heads), office.other_api.heads) == (1, [])
-    office.api.answer = _response("302 Found", location="/old")
+    office.api.response = _response("302 Found", location="/old")
     assert (await office.run_steps(step, key="run-2", **bound))["status"] == "failed"
     assert len(office.api.heads) == 1 + 4
 
@@ -277,9 +277,9 @@ async def test_a_neighbour_takes_no_account_of_another_organization(office: Offi
     body = {"source": "workflow_tool", "name": "Theirs", "content": chain(step)}
     stored = (await stranger.post(IMPORTS, body)).data["import"]
     fields = {"name": "Theirs", "schedule": {"cadence": "manual"}, "accounts": {"Read": mine}}
-    answer = await stranger.post(f"{IMPORTS}/{stored['id']}/automations", fields)
-    unbound = answer.data["automation"]["readiness"]["unbound"] if answer.status == 201 else []
-    assert answer.status == 422 or [step["why"] for step in unbound] == ["no_connection"]
+    response = await stranger.post(f"{IMPORTS}/{stored['id']}/automations", fields)
+    unbound = response.data["automation"]["readiness"]["unbound"] if response.status == 201 else []
+    assert response.status == 422 or [step["why"] for step in unbound] == ["no_connection"]
     assert office.api.heads == []
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
+from tests.imports.responses.workflows import output_items
 from tests.services.fakes import FakeService
 from tests.services.running import findings_of, shop_beside
 

@@ -17,8 +17,8 @@ from steward.steps.n8n.drive_fields import UPLOAD_BYTES, call_file
 from steward.steps.workflow.step_types import ItemFailed
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
+from tests.imports.responses.workflows import output_items
 from tests.runs.shop import Shop
 from tests.services.accounts import PAGE_ID, REFUSED, SETTINGS, SID, WEBHOOK, fake, signed_in
 from tests.services.fakes import FakeService
@@ -127,7 +127,7 @@ async def test_a_message_is_sent_and_its_answer_read_by_the_next_step(
 @every_kind
 async def test_a_wrong_key_is_refused_at_its_field(shop: Shop, service: FakeService, kind: str) -> None:
     """Refuses a wrong key at its field without showing it."""
-    service.answers.append(REFUSED[kind])
+    service.responses.append(REFUSED[kind])
     with pytest.raises(ValidationFailed) as refused:
         await shop.connect(kind, SETTINGS[kind])
     assert list(refused.value.errors) == [f"settings.{connector_of(kind).key_field}"]
@@ -264,14 +264,14 @@ async def test_a_list_in_one_answer_ends_at_the_limit(
         account = await shop.connect("discord", SETTINGS["discord"])
         named = {"accounts": {"Channels": {"integration_id": account.integration_id}}}
         automation = await automated(shop, chain(lists), **named)
-        api.answers.append((200, [{"id": "1"}, {"id": "2"}, {"id": "3"}]))
+        api.responses.append((200, [{"id": "1"}, {"id": "2"}, {"id": "3"}]))
         run = await shop.run_and_drain(automation)
         assert run.status is RunStatus.SUCCEEDED, run
         assert await output_items(shop, run, "Channels") == [{"id": "1"}, {"id": "2"}]
         for limit in (-1, "all"):
             parameters = lists["parameters"] | {"limit": limit}
             automation = await automated(shop, chain(lists | {"parameters": parameters}), **named)
-            api.answers.append((200, [{"id": "1"}, {"id": "2"}]))
+            api.responses.append((200, [{"id": "1"}, {"id": "2"}]))
             run = await shop.run_and_drain(automation)
             assert run.status is RunStatus.FAILED
             assert "“limit” of this step is not a number from 1 on." in str(run.message)

@@ -19,8 +19,8 @@ from steward.model.run import Mode, RunStatus
 from steward.outbound.response import PlatformResponse
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
+from tests.imports.responses.workflows import output_items
 from tests.runs.shop import Shop
 from tests.services.fakes import FakeService
 from tests.services.running import call_of, findings_of, items_of, shop_beside
@@ -154,9 +154,9 @@ def test_a_message_is_sent_as_its_parameters_say(
 
 def test_a_slack_message_outputs_slacks_answer() -> None:
     """Returns Slack's answer, with `message_timestamp` in place of `ts` from version 2 on."""
-    answer = {"ok": True, "channel": "C0", "ts": "17.1", "message": {"text": "Hi"}}
-    assert items_of("slack", 1, {}, answer) == [answer]
-    [item] = items_of("slack", 2.2, {}, answer)
+    response = {"ok": True, "channel": "C0", "ts": "17.1", "message": {"text": "Hi"}}
+    assert items_of("slack", 1, {}, response) == [response]
+    [item] = items_of("slack", 2.2, {}, response)
     assert item == {"ok": True, "channel": "C0", "message": {"text": "Hi"}, "message_timestamp": "17.1"}
 
 
@@ -227,7 +227,7 @@ async def test_a_refused_message_fails_and_a_lost_answer_stays_unknown(shop: Sho
     [change] = await shop.changes(run)
     assert (run.status, change.outcome) == (RunStatus.FAILED, Outcome.FAILED)
     assert "channel_not_found" in str(change.message)
-    api.answers.append(httpx.ReadTimeout("lost"))
+    api.responses.append(httpx.ReadTimeout("lost"))
     automation = await automated(shop, chain(node("Say", "slack", 2.2, SAY | {"text": "Hi"})), **more)
     run = await shop.until_settled(await shop.run_and_drain(automation))
     [change] = await shop.changes(run)

@@ -304,7 +304,8 @@ async def test_a_record_is_found_by_its_columns_and_updated(
         named = {"accounts": {"Say": {"integration_id": account.integration_id}}, "send_mode": "send"}
         automation = await automated(shop, chain(step), **named)
         api.seen.clear()
-        api.answers += [(200, {"records": [{"id": identity} for identity in found]}), (200, {"records": []})]
+        records = [{"id": identity} for identity in found]
+        api.responses += [(200, {"records": records}), (200, {"records": []})]
         run = await shop.until_settled(await shop.run_and_drain(automation))
     assert run.status is (RunStatus.SUCCEEDED if updated else RunStatus.FAILED), run
     asked, *sent = api.seen
@@ -342,7 +343,7 @@ async def test_a_database_is_asked_by_posts_that_only_read(shop: Shop, service: 
     automation = await automated(shop, chain(step), accounts=accounts)
     for mode in (Mode.TEST, Mode.LIVE):
         service.seen.clear()
-        service.answers += [
+        service.responses += [
             (200, {"object": "list", "results": [PAGE], "next_cursor": "c2", "has_more": True}),
             (200, {"object": "list", "results": [PAGE], "next_cursor": None, "has_more": False}),
         ]

@@ -7,8 +7,8 @@ import pytest
 
 from steward.model.run import RunStatus
 from steward.steps.workflow.step_types import ItemFailed
-from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
+from tests.imports.responses.workflows import output_items
 from tests.runs.shop import Shop
 from tests.services.running import call_of, findings_of, items_of
 from tests.services.test_http_services import Api, api, shop, signed_in

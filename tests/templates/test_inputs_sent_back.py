@@ -82,8 +82,8 @@ async def test_answered_inputs_can_be_sent_back(service: Service) -> None:
                 template, {**known_by_name, "sale_automation_id": sale_of.get(home.get("integration_id", 0))}
             )
             for item in (new_inputs.fewest(), new_inputs.fullest()):
-                answers = [await _sent_back(owner, {**body, **home, "inputs": inputs}) for inputs in item]
-                assert any(answers), (template.template_id, home)
+                responses = [await _sent_back(owner, {**body, **home, "inputs": inputs}) for inputs in item]
+                assert any(responses), (template.template_id, home)
 
 
 async def _created(owner: Caller, body: dict[str, Any]) -> dict[str, Any]:

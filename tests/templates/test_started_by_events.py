@@ -101,7 +101,7 @@ class ApiResponse:
 
 
 @pytest.fixture
-def response(store: PlatformStore) -> ApiResponse:
+def response_to(store: PlatformStore) -> ApiResponse:
     """Provides one of the two stores, once for each platform."""
     return ApiResponse(store)
 

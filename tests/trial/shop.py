@@ -89,10 +89,10 @@ class Shop:
 
     async def call(self, method: str, path: str, body: Any = None, **params: str) -> Any:
         """A call the connector does not make. Raises RuntimeError in words when the shop refuses it."""
-        answer = await self.raw.request(method, f"wp-json/wc/v3/{path}", json=body, params=params or None)
-        if answer.status_code >= 300:
-            raise RuntimeError(f"{method} {path}: status {answer.status_code} {answer.text[:200]}")
-        return answer.json()
+        response = await self.raw.request(method, f"wp-json/wc/v3/{path}", json=body, params=params or None)
+        if response.status_code >= 300:
+            raise RuntimeError(f"{method} {path}: status {response.status_code} {response.text[:200]}")
+        return response.json()
 
 
 async def open_shop(
@@ -199,9 +199,9 @@ class TrialObjects:
         kinds = {"orders": ("order",), "products": ("product", "parent"), "customers": ("customer",)}
         known_items = {int(self.made[kind]) for kind in kinds.get(path, ()) if kind in self.made}
         for number in known_items - {row["id"] for row in outcome}:
-            answer = await self.shop.raw.get(f"wp-json/wc/v3/{path}/{number}")
-            if answer.status_code == 200:
-                outcome.append(answer.json())
+            response = await self.shop.raw.get(f"wp-json/wc/v3/{path}/{number}")
+            if response.status_code == 200:
+                outcome.append(response.json())
         return [row for row in outcome if row["id"] in known_items or self.mark in str(row)]
 
 
@@ -209,6 +209,6 @@ async def counts(shop: Shop) -> dict[str, int]:
     """How many there are of what the trial touches, by the shop's own totals."""
     results: dict[str, int] = {}
     for path in ("products", "orders", "customers", "products/tags", "webhooks"):
-        answer = await shop.raw.get(f"wp-json/wc/v3/{path}", params={"per_page": "1", "_fields": "id"})
-        results[path] = int(answer.headers.get("x-wp-total", "-1"))
+        response = await shop.raw.get(f"wp-json/wc/v3/{path}", params={"per_page": "1", "_fields": "id"})
+        results[path] = int(response.headers.get("x-wp-total", "-1"))
     return results

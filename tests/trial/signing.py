@@ -108,10 +108,10 @@ async def way_in(url: str, key: str, secret: str) -> tuple[str, httpx.AsyncBaseT
         transport = Signing(sign or (lambda request: None))
         async with httpx.AsyncClient(transport=transport, auth=(key, secret), timeout=30) as client:
             try:
-                answer = await client.get(f"{url}/wp-json/wc/v3/products", params={"per_page": "1"})
+                response = await client.get(f"{url}/wp-json/wc/v3/products", params={"per_page": "1"})
             except httpx.HTTPError as error:
                 raise SystemExit(f"The shop does not answer: {type(error).__name__}.") from None
-        status = answer.status_code
+        status = response.status_code
         if status == 200:
             return words, Signing(sign) if sign is not None else None
     raise SystemExit(f"The shop let the key in on no way: its last answer had status {status}.")

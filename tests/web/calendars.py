@@ -16,8 +16,8 @@ async def coming(web: WebSite, automation: str, **query: Any) -> list[dict[str, 
     """Returns the automation's occurrences as the API answers them."""
     owner = await web.session_of("owner")
     parameters = urlencode({"automation_id": automation, "limit": 500, **query})
-    answer = await owner.call("GET", f"/v1/automations/occurrences?{parameters}")
-    occurrences: list[dict[str, Any]] = answer["occurrences"]
+    response = await owner.call("GET", f"/v1/automations/occurrences?{parameters}")
+    occurrences: list[dict[str, Any]] = response["occurrences"]
     return occurrences
 
 

@@ -22,7 +22,7 @@ _FORGET = """async () => {
 }"""
 
 
-async def _answer_with_nothing(route: Route) -> None:
+async def _respond_with_nothing(route: Route) -> None:
     await route.fulfill(body="", content_type="text/html")
 
 
@@ -90,6 +90,6 @@ class Profiles:
 
     async def _open_blank(self, context: BrowserContext) -> Page:
         blank = await context.new_page()
-        await blank.route("**/*", _answer_with_nothing)
+        await blank.route("**/*", _respond_with_nothing)
         await blank.goto(self.web.origin)
         return blank

@@ -20,9 +20,9 @@ async def _batch(web: WebSite, path: str, items: Sequence[Mapping[str, Any]]) ->
     records: list[dict[str, Any]] = []
     for index in range(0, len(items), AT_ONCE):
         part = list(items[index : index + AT_ONCE])
-        answer = await web.site.world.post(f"{SHOP}/{path}/batch", json={"create": part}, auth=_keys(web))
-        assert answer.status_code == 200, answer.text
-        records += answer.json()["create"]
+        response = await web.site.world.post(f"{SHOP}/{path}/batch", json={"create": part}, auth=_keys(web))
+        assert response.status_code == 200, response.text
+        records += response.json()["create"]
     assert all("error" not in record for record in records), [entry for entry in records if "error" in entry][
         :3
     ]
@@ -58,8 +58,8 @@ async def hiding(web: WebSite, name: str, products: Sequence[str], **changes: An
 async def set_visibility(web: WebSite, product: str, visibility: str) -> None:
     """Sets where the shop shows a product, as somebody else would."""
     path, body = f"{SHOP}/products/{product}", {"catalog_visibility": visibility}
-    answer = await web.site.world.put(path, json=body, auth=_keys(web))
-    assert answer.status_code == 200, answer.text
+    response = await web.site.world.put(path, json=body, auth=_keys(web))
+    assert response.status_code == 200, response.text
 
 
 async def hidden_products(web: WebSite) -> set[str]:

@@ -33,9 +33,9 @@ class UserSession:
         headers = {"Cookie": f"steward={self.cookie}"}
         if method != "GET":
             headers["X-CSRF-Token"] = self.csrf
-        answer = await self.client.request(method, path, json=body, headers=headers)
-        assert answer.status_code in (200, 201), answer.text
-        data: dict[str, Any] = answer.json()["data"]
+        response = await self.client.request(method, path, json=body, headers=headers)
+        assert response.status_code in (200, 201), response.text
+        data: dict[str, Any] = response.json()["data"]
         return data
 
 
@@ -66,11 +66,11 @@ class WebSite:
         client = httpx.AsyncClient(base_url=self.origin, timeout=30)
         body = {"email": self.email(name), "password": PASSWORD}
         headers = {"X-Forwarded-For": self.address()}
-        answer = await client.post("/app/session", json=body, headers=headers)
-        assert answer.status_code == 200, answer.text
-        cookie = answer.cookies["steward"]
+        response = await client.post("/app/session", json=body, headers=headers)
+        assert response.status_code == 200, response.text
+        cookie = response.cookies["steward"]
         client.cookies.clear()
-        return UserSession(cookie, answer.json()["data"]["session"]["csrf_token"], client)
+        return UserSession(cookie, response.json()["data"]["session"]["csrf_token"], client)
 
     async def session_of(self, name: str) -> UserSession:
         """Returns a user's shared session, which no test may end."""
@@ -100,13 +100,13 @@ class WebSite:
         path = "/v1/automations"
         remaining = await owner.call("GET", f"{path}?state=draft,active,paused&limit=200")
         for each_automation in remaining["automations"]:
-            answer = await owner.client.post(
+            response = await owner.client.post(
                 f"{path}/{each_automation['id']}/archive",
                 json={"version": each_automation["version"]},
                 headers={"Cookie": f"steward={owner.cookie}", "X-CSRF-Token": owner.csrf},
             )
             # Anyone who is slower, this or the service, the next test's own automations are not these.
-            assert answer.status_code in (200, 409), answer.text
+            assert response.status_code in (200, 409), response.text
 
     async def allow_unapproved_sends(self) -> None:
         """Sets what a new organization has: workflows may send without approval."""
@@ -158,10 +158,10 @@ async def _join(web: WebSite, name: str, role: str) -> None:
     invited = await owner.call("POST", "/app/people", {"email": web.email(name), "role": role})
     token = urlsplit(invited["invite_url"]).fragment.partition("=")[2]
     names = {"first_name": "The", "last_name": name.title()}
-    answer = await owner.client.post(
+    response = await owner.client.post(
         "/app/invitations/accept",
         json={"token": token, "password": PASSWORD, **names},
         headers={"X-Forwarded-For": web.address()},
     )
-    assert answer.status_code in (200, 201), answer.text
+    assert response.status_code in (200, 201), response.text
     owner.client.cookies.clear()

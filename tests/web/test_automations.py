@@ -185,8 +185,8 @@ async def _after_two_empty_pages(route: Route) -> None:
         response = await route.fetch(url=route.request.url.replace("&cursor=2", ""))
         await route.fulfill(response=response)
         return
-    answer = {"contract_version": 1, "data": {"automations": [], "next_cursor": str(int(cursors[0]) + 1)}}
-    await route.fulfill(json=answer)
+    reply = {"contract_version": 1, "data": {"automations": [], "next_cursor": str(int(cursors[0]) + 1)}}
+    await route.fulfill(json=reply)
 
 
 async def test_the_list_is_searched_filtered_and_acted_on(open_page: Look, web: WebSite) -> None:

@@ -302,15 +302,15 @@ async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(open_page: Look
     # The page read the run while it was still to come: its clock and its first answer are of then.
     await page.clock.set_fixed_time(datetime.fromisoformat(read[0]["run_at"]) - timedelta(minutes=2))
     data = {"occurrences": read, "next_cursor": None}
-    answers = [json.dumps({"success": True, "contract_version": 1, "data": data})]
+    responses = [json.dumps({"success": True, "contract_version": 1, "data": data})]
 
-    async def answer(route: Route) -> None:
-        if answers:
-            await route.fulfill(body=answers.pop(), content_type="application/json")
+    async def respond(route: Route) -> None:
+        if responses:
+            await route.fulfill(body=responses.pop(), content_type="application/json")
         else:
             await route.continue_()
 
-    await page.route("**/v1/automations/occurrences?*", answer)
+    await page.route("**/v1/automations/occurrences?*", respond)
     day = local(read[0]["run_at"], "Europe/Berlin").date()
     await seen.open(f"/calendar?view=list&date={day}&automation={automation['id']}")
     line = page.locator("[data-row]").filter(has=page.locator(f"[data-run='{key_of(row)}']"))

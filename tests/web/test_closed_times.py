@@ -128,10 +128,10 @@ async def test_the_form_shows_every_fault_that_the_service_names(open_page: Look
 
     async def with_a_store_that_is_gone(route: Route) -> None:
         response = await route.fetch()
-        answer = await response.json()
-        stores = answer["data"]["stores"]
+        reply = await response.json()
+        stores = reply["data"]["stores"]
         stores[:] = [{**stores[0], "integration_id": 987654, "name": "Gone"}]
-        await route.fulfill(response=response, json=answer)
+        await route.fulfill(response=response, json=reply)
 
     await page.route("**/app/closed-periods?*", with_a_lost_zone)
     await page.route("**/v1/automations/stores?*", with_a_store_that_is_gone)

@@ -20,13 +20,13 @@ class ReceivedTexts:
         self._read_tasks: list[asyncio.Task[str]] = []
         page.on("response", self._hear)
 
-    def _hear(self, answer: Response) -> None:
-        if "/app/" in answer.url or "/v1/" in answer.url:
-            self._read_tasks.append(asyncio.ensure_future(self._text(answer)))
+    def _hear(self, response: Response) -> None:
+        if "/app/" in response.url or "/v1/" in response.url:
+            self._read_tasks.append(asyncio.ensure_future(self._text(response)))
 
-    async def _text(self, answer: Response) -> str:
+    async def _text(self, response: Response) -> str:
         try:
-            return await answer.text()
+            return await response.text()
         except Error:  # a page that was left takes its answers with it
             return ""
 

@@ -17,7 +17,7 @@ from tests.web.open_pages import LONG
 from tests.web.shops import hiding
 from tests.web.site import WebSite
 
-Answer = Callable[[Route], Awaitable[None]]
+Response = Callable[[Route], Awaitable[None]]
 # The service's calls, except the one that says who is signed in.
 CALLS = re.compile(r"/(app|v1)/(?!session$)")
 # The page may ask by itself just before: then there is no button any more.
@@ -26,7 +26,7 @@ TRY_NOW = """() => [...document.querySelectorAll('[role=alert] button')]
 FAULT = "The service could not answer this request."
 
 
-async def _answer_500(route: Route) -> None:
+async def _respond_500(route: Route) -> None:
     body = {"success": False, "contract_version": 1, "code": "internal", "message": FAULT}
     await route.fulfill(
         status=500,
@@ -40,7 +40,7 @@ async def _refuse(route: Route) -> None:
     await route.abort("connectionrefused")
 
 
-class _WithheldAnswers:
+class _WithheldResponses:
     """Leaves calls without an answer until `answering` is set; a call that the page gave up stays unanswered.
 
     Removing the route instead would send the calls that it holds.
@@ -143,11 +143,11 @@ async def test_screens_continue_after_a_sign_in_and_after_too_many_requests(
         await route.fulfill(body=json.dumps(session), content_type="application/json")
 
     for path, words in screens.items():
-        await page.route(CALLS, _answer_401)
+        await page.route(CALLS, _respond_401)
         await _go(page, path)
         await expect(dialog).to_be_visible()
         await page.unroute(CALLS)
-        await page.route(CALLS, _answer_429)
+        await page.route(CALLS, _respond_429)
         # As many sign-ins as there are screens would be too many for the service.
         await page.route("**/app/session", sign_in)
         await dialog.get_by_label("Password", exact=True).fill("the password")
@@ -174,7 +174,7 @@ async def test_try_again_gives_up_a_call_that_is_not_answered(open_page: Look, w
         (f"/runs/{run['id']}", "Review 1 change"),
         ("/calendar?view=list", "Today"),
     ):
-        calls = _WithheldAnswers()
+        calls = _WithheldResponses()
         await page.route(CALLS, calls)
         await _go(page, path)
         again = main.get_by_role("button", name="Try again")
@@ -199,7 +199,7 @@ async def test_a_session_that_is_not_answered_can_be_asked_for_again(open_page: 
     seen = await open_page("member")
     page = seen.page
     await page.clock.install()
-    calls = _WithheldAnswers()
+    calls = _WithheldResponses()
     await page.route("**/app/session", calls)
     await page.goto(f"{seen.origin}/account")
     await expect(page.get_by_label("Loading")).to_be_attached()
@@ -226,21 +226,21 @@ async def test_a_failing_service_keeps_what_was_typed_and_says_what_to_do(
     await time.blur()
     save = page.get_by_role("button", name="Save changes")
     path = f"**/v1/automations/{automation['id']}"
-    answers: list[tuple[Answer, str]] = [
-        (_answer_500, FAULT),
+    responses: list[tuple[Response, str]] = [
+        (_respond_500, FAULT),
         (_refuse, "The service cannot be reached."),
-        (_answer_429, "Wait a moment."),
+        (_respond_429, "Wait a moment."),
     ]
-    for answer, words in answers:
-        await page.route(path, answer)
+    for response, words in responses:
+        await page.route(path, response)
         await save.click()
         await expect(page.get_by_role("main").get_by_text(words).first).to_be_visible()
         await expect(time).to_have_value("07:35")
         await page.unroute(path)
-        if answer is _refuse:
+        if response is _refuse:
             await page.evaluate(TRY_NOW)
             await expect(page.get_by_text("Trying again in")).to_be_hidden()
-        if answer is _answer_500:
+        if response is _respond_500:
             await page.get_by_text("Details").click()
             await expect(page.get_by_text("request-1")).to_be_visible()
     await expect(save).to_contain_text(" s)")
@@ -253,7 +253,7 @@ async def test_a_failing_service_keeps_what_was_typed_and_says_what_to_do(
     assert stored["schedule"]["run_at"] == "07:35"
 
 
-async def _answer_401(route: Route) -> None:
+async def _respond_401(route: Route) -> None:
     body = {"success": False, "contract_version": 1, "code": "unauthenticated", "message": "Sign in."}
     await route.fulfill(status=401, body=json.dumps(body), content_type="application/json")
 
@@ -301,7 +301,7 @@ async def test_a_page_older_than_the_service_says_so_and_keeps_what_was_typed(op
     await expect(page.get_by_label("Current password")).to_have_value("")
 
 
-async def _answer_429(route: Route) -> None:
+async def _respond_429(route: Route) -> None:
     body = {"success": False, "contract_version": 1, "code": "rate_limited", "message": "Wait a moment."}
     await route.fulfill(
         status=429, body=json.dumps(body), headers={"retry-after": "60"}, content_type="application/json"

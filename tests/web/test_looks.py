@@ -208,9 +208,9 @@ async def test_lists_fit_every_width_of_a_desk_with_long_names(open_page: Look, 
     seen = await open_page("owner")
 
     async def rename(route: Route) -> None:
-        answer = await route.fetch()
-        body = (await answer.text()).replace('"The shop"', f'"{LONG_NAME}"', 1)
-        await route.fulfill(response=answer, body=body)
+        response = await route.fetch()
+        body = (await response.text()).replace('"The shop"', f'"{LONG_NAME}"', 1)
+        await route.fulfill(response=response, body=body)
 
     for path in ("**/app/overview*", "**/v1/automations?*", "**/v1/automations/approvals*"):
         await seen.page.route(path, rename)

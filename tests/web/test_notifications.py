@@ -203,15 +203,15 @@ async def _end_digests(browser: Browser, web: WebSite, script: MailScript) -> No
     assert await choice() == "off"
     await approver.call("PATCH", path, expected)
     async with httpx.AsyncClient() as program:  # RFC 8058: no cookie, no redirect, one form field
-        answer = await program.post(address, data={"List-Unsubscribe": "One-Click"})
-    assert (answer.status_code, await choice()) == (200, "off")
+        reply = await program.post(address, data={"List-Unsubscribe": "One-Click"})
+    assert (reply.status_code, await choice()) == (200, "off")
     assert [*faults, *nobody.reports] == []
     await nobody.context.close()
 
 
 async def _see_that_mail_is_down(seen: OpenPage, web: WebSite, script: MailScript) -> None:
     """While the mail server is down an owner reads since when, that nothing is lost, and what to do."""
-    script.answers = ("451 4.3.0 Try again later",)
+    script.replies = ("451 4.3.0 Try again later",)
     await _ask_again(web, "Asks unheard")
 
     async def has_waited() -> bool:

@@ -147,14 +147,14 @@ async def test_switching_leaves_no_record_of_the_other_organization(open_page: L
     page = seen.page
     await seen.open("/sign-in")
     headers = {"X-Forwarded-For": web.address()}
-    answer = await page.request.post(
+    response = await page.request.post(
         f"{web.origin}/app/invitations/accept", data={**accept, **names}, headers=headers
     )
-    assert answer.ok, await answer.text()
+    assert response.ok, await response.text()
     again = await (await web.session_of("stranger")).call("POST", "/app/people", body)
     accept = {"token": urlsplit(again["invite_url"]).fragment.partition("=")[2], "password": PASSWORD}
-    answer = await page.request.post(f"{web.origin}/app/invitations/accept", data=accept, headers=headers)
-    assert answer.ok, await answer.text()
+    response = await page.request.post(f"{web.origin}/app/invitations/accept", data=accept, headers=headers)
+    assert response.ok, await response.text()
     # The session is in the other shop now; a record of the first is nowhere to be seen from there.
     await seen.open(f"/connections/{web.site.store}")
     await expect(page.get_by_text("belongs to another organization")).to_be_visible()

@@ -150,7 +150,7 @@ async def test_no_outcome_is_cut_off_at_the_widths_of_a_desk(open_page: Look, we
     seen = await open_page("member")
     page = seen.page
 
-    async def answer(route: Route) -> None:
+    async def reply(route: Route) -> None:
         response = await route.fetch()
         body = await response.json()
         for change, outcome in zip(body["data"]["changes"], Outcome, strict=True):
@@ -158,7 +158,7 @@ async def test_no_outcome_is_cut_off_at_the_widths_of_a_desk(open_page: Look, we
             change["message"] = "The store answered 422: the visibility of this product cannot be changed."
         await route.fulfill(response=response, json=body)
 
-    await page.route("**/v1/automations/runs/*/changes?*", answer)
+    await page.route("**/v1/automations/runs/*/changes?*", reply)
     await seen.open(f"/runs/{run['id']}?tab=changes")
     table = page.get_by_role("region", name="Changes")
     await expect(table.locator("td.state")).to_have_text(_OUTCOMES)

@@ -106,9 +106,9 @@ async def test_a_search_that_does_not_come_is_given_up(open_page: Look, web: Web
     await expect(password).to_have_value("typed")
 
     async def switch_off(route: Route) -> None:
-        answer = await route.fetch()
-        body = (await answer.text()).replace('"automations_enabled":true', '"automations_enabled":false')
-        await route.fulfill(response=answer, body=body)
+        response = await route.fetch()
+        body = (await response.text()).replace('"automations_enabled":true', '"automations_enabled":false')
+        await route.fulfill(response=response, body=body)
 
     await page.route("**/app/session", switch_off)
     await seen.open("/account")

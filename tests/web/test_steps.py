@@ -90,8 +90,8 @@ async def test_an_approval_says_how_many_steps_may_follow(open_page: Look, web: 
     await (await web.session_of("member")).call("PATCH", f"/v1/automations/{automation}", change)
     run = await web.run(automation, "followed-by-hand")
     assert run["status"] == "waiting_approval", run["message"]
-    answer = await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}")
-    assert answer["approval"]["follows"] == {"steps": 1, "may_ask_again": True}
+    response = await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}")
+    assert response["approval"]["follows"] == {"steps": 1, "may_ask_again": True}
     seen = await open_page("approver")
     await seen.open(f"/approvals/{run['approval_id']}")
     await expect(seen.page.get_by_text("Then 1 more step runs; it may ask again.")).to_be_visible()

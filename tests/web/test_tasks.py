@@ -161,7 +161,7 @@ async def test_a_workflow_is_imported_and_run(open_page: Look, web: WebSite, way
     _check_taps(hand, 14)
 
 
-class _Answers:
+class _Responses:
     """Answers with these statuses in turn, then lets the calls through."""
 
     def __init__(self, *statuses: tuple[int, str]) -> None:
@@ -206,7 +206,7 @@ async def test_an_invitation_survives_a_rate_limit_and_an_ended_session(
         await page.keyboard.press("Enter")
     await expect(dialog.get_by_label("E-mail")).to_be_focused()
     await page.keyboard.insert_text(email)
-    await page.route("**/app/people", _Answers((429, "rate_limited"), (401, "unauthenticated")))
+    await page.route("**/app/people", _Responses((429, "rate_limited"), (401, "unauthenticated")))
     create = dialog.get_by_role("button", name="Create invitation link")
     await hand.press(create)
     await expect(dialog.get_by_text("Too many requests. Wait a moment.")).to_be_visible()

@@ -51,8 +51,8 @@ async def test_a_store_event_starts_an_activated_automation(open_page: Look, web
     await page.get_by_role("link", name="Schedule", exact=True).click()
     await page.clock.fast_forward(15_000)  # the page asks again by itself
     await expect(page.get_by_text("The store sends it.")).to_be_visible()
-    answer = await web.site.world.post("/sandbox/events", json={"topic": "order.created"})
-    assert answer.status_code in (200, 201, 202), answer.text
+    reply = await web.site.world.post("/sandbox/events", json={"topic": "order.created"})
+    assert reply.status_code in (200, 201, 202), reply.text
     await page.get_by_role("link", name="Runs", exact=True).last.click()
 
     async def started() -> bool:

@@ -51,7 +51,7 @@ _SINGLE_OBJECTS = ("product", "order", "customer", "draftOrder", "inventoryItem"
 class IdempotencyKeys:
     """What was answered under a key, for 24 h. See docs/design/connectors.md#tests."""
 
-    answers: dict[tuple[str, str], tuple[str, datetime, Row]] = field(default_factory=dict)
+    responses: dict[tuple[str, str], tuple[str, datetime, Row]] = field(default_factory=dict)
     under_way: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
     repeated: int = 0
@@ -225,7 +225,7 @@ def _keyed(running: RunningDocument, name: str, key: str, arguments: dict[str, A
     keys, goods = running.keys, running.goods
     parameters = json.dumps(arguments, sort_keys=True, default=str)
     empty = {"inventoryAdjustmentGroup": None, "refund": None, "order": None}
-    held = keys.answers.get((name, key))
+    held = keys.responses.get((name, key))
     if key in keys.under_way:
         words = "A request with this key is under way."
         return {**empty, "userErrors": [refusal(None, words, "IDEMPOTENCY_CONCURRENT_REQUEST")]}
@@ -239,7 +239,7 @@ def _keyed(running: RunningDocument, name: str, key: str, arguments: dict[str, A
         keys.repeated += 1
         return held[2]
     payload = MUTATIONS[name](running.write, arguments)
-    keys.answers[name, key] = (parameters, goods.now(), payload)
+    keys.responses[name, key] = (parameters, goods.now(), payload)
     return payload
 
 

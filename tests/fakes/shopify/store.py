@@ -168,15 +168,15 @@ class ShopifyFake(Goods):
         if fault is not None and fault.kind in ("status", "throttle", "drop_before"):
             return self._failed(entry, fault, version)
         self.documents.append(name)
-        answer, done = self._answered(request, document, payload.get("variables") or {}, version)
+        response, done = self._answered(request, document, payload.get("variables") or {}, version)
         self.ledger.complete(
-            entry, done, status=None if fault and fault.kind == "drop_after" else answer.status_code
+            entry, done, status=None if fault and fault.kind == "drop_after" else response.status_code
         )
         if fault is not None and fault.kind == "drop_after":
             raise ConnectionDropped("the fake store closed the connection without answering")
         if fault is not None and fault.kind == "status_after":
             return self._failed(entry, fault, version)
-        return answer
+        return response
 
     def _struck(self, name: str) -> InjectedFault | None:
         """The fault that hits this document; one for another document is not counted as hit."""

@@ -40,9 +40,9 @@ def connected(nodes: Sequence[Mapping[str, Any]], lines: Mapping[str, Sequence[s
 async def verdict(service: Service, export: Mapping[str, Any]) -> dict[str, Any]:
     """Stores the export over the API, checks that its preview says the same, and returns the import."""
     member = await service.token("member")
-    answer = await member.post(PATH, {"source": "workflow_tool", "name": "W", "content": export})
-    assert answer.status == 201, answer.body
-    record = answer.data["import"]
+    response = await member.post(PATH, {"source": "workflow_tool", "name": "W", "content": export})
+    assert response.status == 201, response.body
+    record = response.data["import"]
     preview = await member.post(f"{PATH}/preview", {"source": "workflow_tool", "content": export})
     assert preview.data["reach"] == record["reach"]
     assert preview.data["issues"] == record["issues"]

@@ -35,7 +35,7 @@ OUTSIDE = "hooks.example"
 class RecordingAddress(httpx.AsyncBaseTransport):
     """Records the requests to an outside address; responds with `answers` in turn, repeating the last one."""
 
-    answers: list[httpx.Response] = field(default_factory=lambda: [httpx.Response(200, json={"ok": True})])
+    responses: list[httpx.Response] = field(default_factory=lambda: [httpx.Response(200, json={"ok": True})])
     requests: list[tuple[str, str, str]] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
@@ -45,9 +45,9 @@ class RecordingAddress(httpx.AsyncBaseTransport):
         self.requests.append((request.method, request.url.path, body))
         if self.meanwhile is not None:
             await self.meanwhile()
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        stream = httpx.ByteStream(answer.content)  # a response with content has been read already
-        return httpx.Response(answer.status_code, headers=answer.headers, stream=stream)
+        response = self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
+        stream = httpx.ByteStream(response.content)  # a response with content has been read already
+        return httpx.Response(response.status_code, headers=response.headers, stream=stream)
 
 
 @dataclass

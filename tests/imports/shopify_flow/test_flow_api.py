@@ -248,9 +248,9 @@ async def test_steps_without_a_counterpart_on_the_store_are_refused_at_set_up(se
     by_event = {"kind": "event", "topics": ["orders/create"]}
     request_body = {"name": "Archive", "schedule": MANUAL, "trigger": by_event}
     woo, shopify = await connected(service, "woocommerce"), await connected(service, "shopify")
-    answer = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": woo})
+    reply = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": woo})
     assert (
-        next(issue["step"] for issue in answer.data["issues"] if issue["level"] == "error") == "Archive order"
+        next(issue["step"] for issue in reply.data["issues"] if issue["level"] == "error") == "Archive order"
     )
     for store, words in ((woo, "“Archive order”"), (None, "Choose the store")):
         refused = await member.post(
@@ -258,8 +258,8 @@ async def test_steps_without_a_counterpart_on_the_store_are_refused_at_set_up(se
         )
         assert (refused.status, list(refused.errors)) == (422, ["integration_id"])
         assert words in refused.errors["integration_id"][0]
-    answer = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": shopify})
-    assert [issue for issue in answer.data["issues"] if issue["level"] == "error"] == []
+    reply = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": shopify})
+    assert [issue for issue in reply.data["issues"] if issue["level"] == "error"] == []
     response = await member.post(
         f"{PATH}/{flow_import['id']}/automations", {**request_body, "integration_id": shopify}
     )
@@ -284,8 +284,8 @@ async def test_the_preview_names_a_start_without_a_store_event(service: Service)
     member = await service.token("member")
     store = await connected(service, "woocommerce")
     flow_import = await store_import(member, flow(began("draft_order_created"), http(2)))
-    answer = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": store})
-    assert [(issue["step"], issue["code"], issue["level"]) for issue in answer.data["issues"]][:1] == [
+    response = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": store})
+    assert [(issue["step"], issue["code"], issue["level"]) for issue in response.data["issues"]][:1] == [
         ("Draft order created", "foreign_trigger", "warning")
     ]
     request_body = {"name": "Drafts", "schedule": MANUAL, "integration_id": store}
@@ -313,11 +313,11 @@ async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(serv
     )
     second_import = await store_import(member, edited)
     assert second_import["id"] != first["id"]
-    answer = await member.post(
+    reply = await member.post(
         f"{PATH}/{second_import['id']}/preview", {"integration_id": store, "bindings": binding}
     )
-    assert answer.data["readiness"]["unconfigured"] == []
-    assert answer.data["sends"] == ["Send internal email", "Send HTTP request"]
+    assert reply.data["readiness"]["unconfigured"] == []
+    assert reply.data["sends"] == ["Send internal email", "Send HTTP request"]
     response = await member.post(f"{PATH}/{second_import['id']}/automations", request_body)
     assert response.data["automation"]["readiness"]["ready"] is True
     renamed = json.loads(json.dumps(MAIL).replace('"name": null', '"name": "Tell them"'))

@@ -145,7 +145,7 @@ async def test_a_response_that_cannot_be_stored_as_json_is_text(flow_shop: FlowS
 
     See docs/design/imports-n8n.md#http-steps and docs/design/imports-shopify-flow.md#tasks.
     """
-    flow_shop.outside.answers[:] = [
+    flow_shop.outside.responses[:] = [
         httpx.Response(200, text=body, headers={"content-type": "application/json"})
     ]
     value = flow(began(), http(2, method="GET", body=""), http(3, body="{{ sendHttpRequest.body | size }}"))

@@ -39,11 +39,11 @@ async def bought(flow_shop: FlowShop, *lines: tuple[int, int]) -> str:
     }
     auth = (keys["consumer_key"], keys["consumer_secret"])
     async with httpx.AsyncClient(transport=world.transport(), auth=auth) as client:
-        answer = await client.post(f"{keys['url']}/wp-json/wc/v3/orders", json=request_body)
-    assert answer.status_code == 201, answer.text
+        response = await client.post(f"{keys['url']}/wp-json/wc/v3/orders", json=request_body)
+    assert response.status_code == 201, response.text
     await world.settle()
     await flow_shop.shop.drain()
-    return str(answer.json()["id"])
+    return str(response.json()["id"])
 
 
 async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(flow_shop: FlowShop) -> None:

@@ -272,7 +272,7 @@ async def test_a_later_step_reads_the_response_to_a_request(flow_shop: FlowShop)
     [order] = flow_shop.store.of("Order")
     for status in 201, 503:
         flow_shop.outside.requests.clear()
-        flow_shop.outside.answers = [
+        flow_shop.outside.responses = [
             httpx.Response(status, json={"number": 7}),
             httpx.Response(200, json={"ok": True}),
         ]
@@ -336,7 +336,7 @@ async def test_scheduled_orders_are_looped_over_up_to_their_maximum(flow_shop: F
 
 
 @pytest.mark.parametrize(
-    ("answer", "settings", "expected"),
+    ("response", "settings", "expected"),
     [
         (httpx.Response(404), {}, RunStatus.FAILED),
         (httpx.Response(404), {"on_client_error": "ignore"}, RunStatus.SUCCEEDED),
@@ -345,13 +345,13 @@ async def test_scheduled_orders_are_looped_over_up_to_their_maximum(flow_shop: F
     ],
 )
 async def test_an_error_status_fails_the_run_unless_the_step_ignores_it(
-    flow_shop: FlowShop, answer: httpx.Response, settings: dict[str, str], expected: RunStatus
+    flow_shop: FlowShop, response: httpx.Response, settings: dict[str, str], expected: RunStatus
 ) -> None:
     """Fails the run on an error status unless the step ignores errors of that kind.
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
-    flow_shop.outside.answers[:] = [answer]
+    flow_shop.outside.responses[:] = [response]
     value = flow(began(), http(2, method="GET", body="", **settings))
     run = await flow_shop.deliver(
         await flow_shop.automation(value, "orders/create"), "ORDERS_CREATE", flow_shop.store.of("Order")[0]

@@ -221,13 +221,13 @@ def test_comparisons_of_any_values_give_an_answer_or_a_failure(
 
     See docs/design/imports-n8n.md#rules.
     """
-    answers: list[bool | str] = []
+    results: list[bool | str] = []
     for name in (operator, OPERATORS[operator]):
         try:
-            answers.append(compared(left, name, right, type_=type_, zone=ZONE))
+            results.append(compared(left, name, right, type_=type_, zone=ZONE))
         except ItemFailed as failure:
-            answers.append(failure.message)
-    if isinstance(answers[0], str) or operator == OPERATORS[operator]:
-        assert answers[0] == answers[1]
+            results.append(failure.message)
+    if isinstance(results[0], str) or operator == OPERATORS[operator]:
+        assert results[0] == results[1]
     else:
-        assert answers[0] is not answers[1]
+        assert results[0] is not results[1]

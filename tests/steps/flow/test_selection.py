@@ -183,5 +183,5 @@ async def test_paths_give_the_same_values_as_in_liquid() -> None:
         elif not isinstance(value, dict | list):
             displayed[f"{{{{ {path} }}}}"] = "" if value is None else str(value)
     evaluator = Evaluator(shared_sandbox(), "org", "run")
-    answers = await evaluator.render([read_liquid(text) for text in displayed], {"order": ORDER}, NOW)
-    assert dict(zip(displayed, answers, strict=True)) == displayed
+    results = await evaluator.render([read_liquid(text) for text in displayed], {"order": ORDER}, NOW)
+    assert dict(zip(displayed, results, strict=True)) == displayed

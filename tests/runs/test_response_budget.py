@@ -9,7 +9,7 @@ from steward.runs.writes.write_responses import ResponseBudget
 
 def outcome(state: WriteState, size: int) -> WriteOutcome:
     """Returns the outcome of a write that was answered with so much text."""
-    return WriteOutcome(state, answer=WriteResponse(200, {"x-shard": "a"}, "x" * size))
+    return WriteOutcome(state, response=WriteResponse(200, {"x-shard": "a"}, "x" * size))
 
 
 def test_refusals_leave_room_for_the_answers_of_made_writes() -> None:
@@ -19,15 +19,15 @@ def test_refusals_leave_room_for_the_answers_of_made_writes() -> None:
         refusal = room.admit(outcome(WriteState.REFUSED, 70_000))
         assert refusal == WriteResponse(200, {}, "x" * REFUSAL_CHARACTERS)
     made = outcome(WriteState.APPLIED, 1_000_000)
-    assert room.admit(made) == made.answer
+    assert room.admit(made) == made.response
 
 
 def test_an_answer_without_room_keeps_its_status() -> None:
     """Keeps status and headers of an answer once the room is used up to the last byte."""
     made = outcome(WriteState.APPLIED, 100)
-    assert made.answer is not None
-    room = ResponseBudget(len(made.answer.to_text()))
-    assert room.admit(made) == made.answer
+    assert made.response is not None
+    room = ResponseBudget(len(made.response.to_text()))
+    assert room.admit(made) == made.response
     assert room.remaining == 0
     assert room.admit(made) == WriteResponse(200, {"x-shard": "a"}, "", is_too_large=True)
 

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from steward.model.run import Run, RunStatus
-from tests.imports.answers.orders_address import OrdersAddress
-from tests.imports.answers.workflows import numbered, output_items, posted, step_row, three
 from tests.imports.exports import automated, calling, chain, code, node
+from tests.imports.responses.orders_address import OrdersAddress
+from tests.imports.responses.workflows import numbered, output_items, posted, step_row, three
 from tests.runs.shop import Shop
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -31,7 +31,7 @@ async def test_a_list_becomes_an_item_for_each_element_with_one_origin(
     shop: Shop, orders: OrdersAddress
 ) -> None:
     """Pairs each element of a list with the item that was sent, as a step that reads does."""
-    orders.answer = lambda request, number: httpx.Response(
+    orders.respond = lambda request, number: httpx.Response(
         200, json=[{"number": number}, {"number": -number}]
     )
     run, _ = await ended(shop, chain(three(), posted(), numbered()))
@@ -44,7 +44,7 @@ async def test_an_empty_list_ends_the_path_unless_output_is_always_requested(
     shop: Shop, orders: OrdersAddress
 ) -> None:
     """An empty list ends the path; with `alwaysOutputData` one empty item goes on."""
-    orders.answer = lambda request, number: httpx.Response(200, json=[])
+    orders.respond = lambda request, number: httpx.Response(200, json=[])
     after = node("After", "noOp", 1, {})
     run, _ = await ended(shop, chain(three(), posted(), after))
     assert (run.status, await step_row(shop, run, "After")) == (RunStatus.SUCCEEDED, None)
@@ -64,11 +64,11 @@ async def test_a_step_that_runs_once_has_one_response(shop: Shop, orders: Orders
     export["connections"]["Post"]["main"].append([{"node": "Failed", "type": "main", "index": 0}])
     run, _ = await ended(shop, export)
     assert await output_items(shop, run, "Read") == [{"number": 1, "n": 1}]
-    orders.answer = lambda request, number: httpx.Response(404)
+    orders.respond = lambda request, number: httpx.Response(404)
     run, _ = await ended(shop, export)
     [failed] = await output_items(shop, run, "Failed")
     assert failed["n"] == 1
-    orders.answer = lambda request, number: httpx.Response(200, json={"error": "sold out"})
+    orders.respond = lambda request, number: httpx.Response(200, json={"error": "sold out"})
     run, _ = await ended(shop, export)
     assert await output_items(shop, run, "Failed") == [{"n": 1, "error": "sold out"}]
 
@@ -116,14 +116,15 @@ async def test_text_is_a_field_and_what_is_not_json_fails_where_json_is_expected
 
     With the format `json`, other text and JSON nested too deep fail the step.
     """
-    orders.answer = lambda request, number: httpx.Response(200, text="fine", headers={"content-type": "t/t"})
+    headers = {"content-type": "t/t"}
+    orders.respond = lambda request, number: httpx.Response(200, text="fine", headers=headers)
     after = node("After", "noOp", 1, {})
     run, _ = await ended(shop, chain(three(), posted(), after))
     assert await output_items(shop, run, "After") == [{"data": "fine"}] * 3
     as_json = {"response": {"response": {"responseFormat": "json"}}}
     run, _ = await ended(shop, chain(three(), posted(options=as_json), after))
     assert (run.status, run.message) == (RunStatus.FAILED, "The response of the address is not JSON.")
-    orders.answer = lambda request, number: httpx.Response(200, text='{"a":' * 600 + "1" + "}" * 600)
+    orders.respond = lambda request, number: httpx.Response(200, text='{"a":' * 600 + "1" + "}" * 600)
     run, _ = await ended(shop, chain(three(), posted(options=as_json), after))
     assert run.status is RunStatus.FAILED, run
     assert "too deep" in str(run.message)
@@ -133,9 +134,9 @@ async def test_a_send_that_fails_without_a_response_has_an_error_object(
     shop: Shop, orders: OrdersAddress
 ) -> None:
     """Passes on `message` and `name` if the request cannot be made or its response cannot be passed on."""
-    answers = {2: "no JSON", 3: '{"a":' * 600 + "1" + "}" * 600}
-    orders.answer = lambda request, number: httpx.Response(
-        200, text=answers[json.loads(request.content)["n"]]
+    responses = {2: "no JSON", 3: '{"a":' * 600 + "1" + "}" * 600}
+    orders.respond = lambda request, number: httpx.Response(
+        200, text=responses[json.loads(request.content)["n"]]
     )
     body = "={{ $json.n === 1 ? '{' : JSON.stringify($json) }}"
     options = {"response": {"response": {"responseFormat": "json"}}}

@@ -79,10 +79,10 @@ async def test_a_good_request_id_is_kept_also_on_refusals(caller: Caller, sent_i
 @pytest.mark.parametrize("sent_id", ["", "x" * 65, "a b", "a/b", "ä"])
 async def test_another_request_id_is_replaced(caller: Caller, sent_id: str) -> None:
     """Replaces an empty, too long or ill-formed X-Request-Id by a new one of 26 characters."""
-    answer = await caller.client.get(
+    response = await caller.client.get(
         STATUS, headers={**caller.headers, "X-Request-Id": sent_id.encode("latin-1")}
     )
-    assert len(answer.headers["x-request-id"]) == 26
+    assert len(response.headers["x-request-id"]) == 26
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -156,7 +156,7 @@ async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service,
         "Access-Control-Request-Method": "PATCH",
         "Access-Control-Request-Headers": "x-csrf-token",
     }
-    answer = await service.nobody().call(
+    reply = await service.nobody().call(
         "OPTIONS", STATUS, headers={"Origin": "https://app.example", **preflight_headers}
     )
     other = await service.nobody().call(
@@ -164,10 +164,10 @@ async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service,
     )
     call = await member.call("GET", STATUS, headers={"Origin": "https://app.example"})
     foreign = await member.call("GET", STATUS, headers={"Origin": "https://b.example"})
-    assert (answer.status, answer.data) == (200, {})
-    assert answer.headers["access-control-allow-methods"] == "PATCH"
-    assert answer.headers["access-control-allow-headers"] == "x-csrf-token"
-    for response in (answer, call):
+    assert (reply.status, reply.data) == (200, {})
+    assert reply.headers["access-control-allow-methods"] == "PATCH"
+    assert reply.headers["access-control-allow-headers"] == "x-csrf-token"
+    for response in (reply, call):
         assert response.headers["access-control-allow-origin"] == "https://app.example"
         assert response.headers["access-control-allow-credentials"] == "true"
     for response in (other, foreign):

@@ -8,7 +8,7 @@ import pytest
 from steward.fake_platforms.application import FakePlatforms
 from steward.model.account import Actor
 from tests.fake_clock import FakeClock
-from tests.imports.answers.orders_address import OrdersAddress
+from tests.imports.responses.orders_address import OrdersAddress
 from tests.runs.shop import Shop, open_shop
 
 

@@ -78,8 +78,8 @@ def test_an_unsupported_step_makes_one_error_with_its_reason(kind: str, paramete
 
 def _answering(version: float, output: int, parameters: Any, **settings: Any) -> dict[str, Any]:
     """Returns a workflow with a step connected to one output of a node that responds to a webhook."""
-    answer = node("Answer", "respondToWebhook", version, parameters, **settings)
-    workflow = chain(answer, node("Next", "noOp", 1, {}))
+    response = node("Answer", "respondToWebhook", version, parameters, **settings)
+    workflow = chain(response, node("Next", "noOp", 1, {}))
     connections = [{"node": "Next", "type": "main", "index": 0}]
     workflow["connections"]["Answer"] = {"main": [*[[] for _ in range(output)], connections]}
     return workflow

@@ -11,9 +11,9 @@ import pytest
 from steward.model.automation import Automation
 from steward.model.run import Run, RunStatus
 from tests.crash.killing import KINDS, Killer, play
-from tests.imports.answers.orders_address import OrdersAddress
-from tests.imports.answers.workflows import output_items, posted, step_row, three
 from tests.imports.exports import automated, chain, node
+from tests.imports.responses.orders_address import OrdersAddress
+from tests.imports.responses.workflows import output_items, posted, step_row, three
 from tests.runs.shop import Shop
 
 # Kills drawn for each engine and send mode; `make soak` draws many more.

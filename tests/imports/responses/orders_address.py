@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 ADDRESS = "https://orders.example"
-Answer = Callable[[httpx.Request, int], httpx.Response]
+Response = Callable[[httpx.Request, int], httpx.Response]
 
 
 def with_number(request: httpx.Request, number: int) -> httpx.Response:
@@ -24,7 +24,7 @@ class OrdersAddress(httpx.AsyncBaseTransport):
     """Serves one host beside the fake platforms; `answer` computes the response to the next requests."""
 
     inner: httpx.AsyncBaseTransport | None = None
-    answer: Answer = with_number
+    response: Response = with_number
     stored_responses: list[tuple[str, str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)  # key: the body as JSON
@@ -42,9 +42,9 @@ class OrdersAddress(httpx.AsyncBaseTransport):
         self.keys.append(request.headers.get("idempotency-key", ""))
         number = next(self._numbers)
         self.numbers[json.dumps(self.stored_responses[-1][2], sort_keys=True)] = number
-        answer = self.answer(request, number)
-        stream = httpx.ByteStream(answer.content)  # a stream that was not read yet, as from a socket
-        return httpx.Response(answer.status_code, headers=answer.headers, stream=stream)
+        response = self.respond(request, number)
+        stream = httpx.ByteStream(response.content)  # a stream that was not read yet, as from a socket
+        return httpx.Response(response.status_code, headers=response.headers, stream=stream)
 
     def sent_twice(self) -> list[Any]:
         """Returns the bodies that arrived more than once."""

@@ -10,9 +10,9 @@ from steward.model.approval import FollowingSteps
 from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
 from steward.model.write_response import RESPONSE_BYTES
-from tests.imports.answers.orders_address import OrdersAddress, with_number
-from tests.imports.answers.workflows import numbered, output_items, posted, step_row, three
 from tests.imports.exports import automated, chain, code, drafted, listed, node
+from tests.imports.responses.orders_address import OrdersAddress, with_number
+from tests.imports.responses.workflows import numbered, output_items, posted, step_row, three
 from tests.runs.shop import Shop
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -77,7 +77,7 @@ def refusing_the_second(request: httpx.Request, number: int) -> httpx.Response:
 @pytest.mark.parametrize("send_mode", ["send", "ask"])
 async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress, send_mode: str) -> None:
     """Stops the run, passes on an error item, or sends it to the error output, depending on `onError`."""
-    orders.answer = refusing_the_second
+    orders.respond = refusing_the_second
     error_fields = {"name": "AxiosError", "code": "ERR_BAD_REQUEST", "status": 422}
     run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
     assert (run.status, await step_row(shop, run, "Read")) == (RunStatus.FAILED, None)
@@ -105,7 +105,7 @@ async def test_an_error_status_is_passed_on_if_the_step_asks_for_it(
     shop: Shop, orders: OrdersAddress
 ) -> None:
     """Passes on status, headers and body of any response when `neverError` and `fullResponse` are set."""
-    orders.answer = lambda request, number: httpx.Response(503, json={"busy": True}, headers={"x-a": "b"})
+    orders.respond = lambda request, number: httpx.Response(503, json={"busy": True}, headers={"x-a": "b"})
     options = {"response": {"response": {"neverError": True, "fullResponse": True}}}
     run = await ended(shop, chain(three(), posted(options=options), node("After", "noOp", 1, {})))
     assert run.status is RunStatus.SUCCEEDED, run
@@ -120,7 +120,7 @@ async def test_an_unknown_outcome_is_a_failed_item_where_failures_are_tolerated(
 
     The next step runs only where the send tolerates failures.
     """
-    orders.answer = lambda request, number: httpx.Response(500, json={})
+    orders.respond = lambda request, number: httpx.Response(500, json={})
     run = await ended(shop, chain(three(), posted(), numbered()))
     assert (run.status, run.code) == (RunStatus.FAILED, "outcome_unknown")
     assert await step_row(shop, run, "Read") is None
@@ -138,7 +138,7 @@ async def test_a_lost_response_ends_the_step_as_unknown(shop: Shop, orders: Orde
     def lost(request: httpx.Request, number: int) -> httpx.Response:
         raise httpx.ReadError("gone", request=request)
 
-    orders.answer = lost
+    orders.respond = lost
     for settings in {}, {"onError": "continueRegularOutput"}:
         orders.forget()
         run = await ended(shop, chain(three(), posted(**settings), numbered()))
@@ -159,7 +159,7 @@ async def test_a_response_of_at_most_one_mebibyte_is_passed_on(
 
     The request still counts as applied.
     """
-    orders.answer = lambda request, number: httpx.Response(200, text="x" * size)
+    orders.respond = lambda request, number: httpx.Response(200, text="x" * size)
     record = code("Three", "return [{json: {n: 1}}]")
     run = await ended(shop, chain(record, posted(), node("After", "noOp", 1, {})))
     assert [change.outcome for change in await shop.changes(run)] == [Outcome.APPLIED]
@@ -176,7 +176,7 @@ async def test_a_response_of_at_most_one_mebibyte_is_passed_on(
 async def test_items_past_the_total_size_of_responses_fail(shop: Shop, orders: OrdersAddress) -> None:
     """Passes on seven responses of nearly 1 MiB; the eighth exceeds 7 MiB and becomes an error item."""
     size = RESPONSE_BYTES - 1024
-    orders.answer = lambda request, number: httpx.Response(200, json={"text": "x" * size})
+    orders.respond = lambda request, number: httpx.Response(200, json={"text": "x" * size})
     many = code("Three", "return Array.from({length: 8}, (_, n) => ({json: {n}}))")
     after = node("After", "noOp", 1, {})
     run = await ended(shop, chain(many, posted(onError="continueRegularOutput"), after))
@@ -197,7 +197,7 @@ async def test_a_response_is_stored_encrypted(shop: Shop, orders: OrdersAddress)
     )
     sealed = [bytes(row["answer"]) for row in rows]
     assert len(sealed) == 3
-    assert all(b"number" not in answer and b"x-shard" not in answer for answer in sealed)
+    assert all(b"number" not in response and b"x-shard" not in response for response in sealed)
 
 
 async def test_a_test_run_sends_nothing_and_skips_readers_of_responses(

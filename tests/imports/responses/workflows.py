@@ -6,8 +6,8 @@ from typing import Any
 
 from steward.database.runs import steps as step_values
 from steward.model.run import Run
-from tests.imports.answers.orders_address import ADDRESS
 from tests.imports.exports import code, node
+from tests.imports.responses.orders_address import ADDRESS
 from tests.runs.shop import Shop
 
 
