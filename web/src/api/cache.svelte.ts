@@ -43,7 +43,7 @@ export class Entry<D> {
     this.refused = undefined;
   }
 
-  /** Discards the cached answer; components that show it stay empty until it is fetched again. */
+  /** Discards the cached response; components that show it stay empty until it is fetched again. */
   clear(): void {
     this.abort();
     this.data = undefined;

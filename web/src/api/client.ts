@@ -14,11 +14,11 @@ type QueryOf<O> = Parameters<O> extends { query?: infer Q } ? Exclude<Q, undefin
 type ParamsOf<O> = Parameters<O> extends { path: infer V } ? V : never;
 type BodyOf<O> = O extends { requestBody?: { content: { "application/json": infer B } } } ? B : never;
 type Json<R> = R extends { content: { "application/json": { data: infer D } } } ? D : never;
-type Answers<O> = O extends { responses: infer R } ? R : never;
+type Responses<O> = O extends { responses: infer R } ? R : never;
 
 /** The `data` of an operation's response. */
 export type Data<M extends Method, P extends PathOf<M>> = Json<
-  Answers<Operation<M, P>>[keyof Answers<Operation<M, P>> & (200 | 201)]
+  Responses<Operation<M, P>>[keyof Responses<Operation<M, P>> & (200 | 201)]
 >;
 
 /** The arguments of an operation: path parameters, query and body. */

@@ -66,13 +66,13 @@ function runOption(run: SearchResponse["runs"][number], kind: string): Option {
 }
 
 /** Returns the groups that have results, in the order they are shown. */
-export function groups(query: string, answer: SearchResponse | undefined): readonly Group[] {
-  const changes = answer?.changes ?? [];
+export function groups(query: string, response: SearchResponse | undefined): readonly Group[] {
+  const changes = response?.changes ?? [];
   const all: Option = { key: "all", words: `All runs with “${query}”`, target: address("runs", {}, { q: query }) };
   const groups: Group[] = [
     {
       title: "Approvals",
-      options: (answer?.approvals ?? []).slice(0, SHOWN).map((approval) => ({
+      options: (response?.approvals ?? []).slice(0, SHOWN).map((approval) => ({
         key: `approval-${approval.id}`,
         words: approval.automation_name,
         beside: `${count(approval.total, "change")} · ${approval.store_label}`,
@@ -82,7 +82,7 @@ export function groups(query: string, answer: SearchResponse | undefined): reado
     },
     {
       title: "Automations",
-      options: (answer?.automations ?? []).slice(0, SHOWN).map(({ id, name, state, store_label: store }) => ({
+      options: (response?.automations ?? []).slice(0, SHOWN).map(({ id, name, state, store_label: store }) => ({
         key: `automation-${id}`,
         words: name,
         beside: store,
@@ -90,14 +90,14 @@ export function groups(query: string, answer: SearchResponse | undefined): reado
         target: address("automation", { id }),
       })),
     },
-    { title: "Runs", options: (answer?.runs ?? []).slice(0, SHOWN).map((run) => runOption(run, "run")) },
+    { title: "Runs", options: (response?.runs ?? []).slice(0, SHOWN).map((run) => runOption(run, "run")) },
     {
       title: "Products, orders and other changes",
       options: changes.length ? [...changes.slice(0, SHOWN).map((run) => runOption(run, "change")), all] : [],
     },
     {
       title: "Connections",
-      options: (answer?.connections ?? []).slice(0, SHOWN).map((connection) => ({
+      options: (response?.connections ?? []).slice(0, SHOWN).map((connection) => ({
         key: `connection-${connection.integration_id}`,
         words: connection.name,
         beside: CONNECTION_KINDS[connection.kind]?.name ?? connection.kind,

@@ -102,10 +102,10 @@ export class ReviewedApproval {
       // In the order shown, which is the order hashed.
       const except = this.changes.filter(({ id }) => this.leftOut.has(id)).map(({ id }) => id);
       const body = { ...decision, except, change_hash: record.change_hash, ...(this.writeNow ? { write_now: true } : {}) };
-      const answer = rejects
+      const response = rejects
         ? await call("post", "/v1/automations/approvals/{approval_id}/reject", { params, body: decision })
         : await call("post", "/v1/automations/approvals/{approval_id}/approve", { params, body });
-      this.#decided(answer);
+      this.#decided(response);
     } catch (fault) {
       if (fault instanceof Refused && fault.status === 409) {
         this.reloaded = fault.code === "stale_version";
@@ -115,9 +115,9 @@ export class ReviewedApproval {
     }
   }
 
-  #decided(answer: DecidedResponse): void {
-    this.record = { ...this.record, ...answer.approval };
-    this.run = answer.run;
+  #decided(response: DecidedResponse): void {
+    this.record = { ...this.record, ...response.approval };
+    this.run = response.run;
     invalidate("/v1/automations/approvals", "/v1/automations/approvals/{approval_id}", "/v1/automations/runs", "/app/runs", "/v1/automations/status");
   }
 

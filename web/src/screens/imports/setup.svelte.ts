@@ -39,7 +39,7 @@ export class SetUp {
   /** The variables of n8n that it reads, with chosen workflows. */
   variables = $state.raw<readonly VariableRecord[]>([]);
   /** How it would run as it is set up now. */
-  answer = $state.raw<ImportPreviewResponse>();
+  response = $state.raw<ImportPreviewResponse>();
   refused = $state.raw<Refused>();
   busy = $state(false);
   /** Whether a person changed a field; the only connection there is chooses itself, and that is none of theirs. */
@@ -65,7 +65,7 @@ export class SetUp {
 
   /** What the chosen store has no counterpart for: found beside what the import itself says. */
   get lacking(): string[] {
-    const fresh = lackingOf(this.record.issues, this.answer?.issues ?? []);
+    const fresh = lackingOf(this.record.issues, this.response?.issues ?? []);
     return this.store === null ? [] : fresh.map(({ step, message }) => (step === null ? message : `${step}: ${message}`));
   }
 
@@ -87,16 +87,16 @@ export class SetUp {
     this.busy = true;
     try {
       const args = { params: { import_id: this.record.id }, body };
-      const answer = await call("post", "/v1/automations/imports/{import_id}/preview", args, { signal });
+      const response = await call("post", "/v1/automations/imports/{import_id}/preview", args, { signal });
       if (signal.aborted) return;
-      this.answer = answer;
+      this.response = response;
       this.refused = undefined;
       // A chosen workflow can bring steps to bind and to choose for; others stay the objects they are.
-      const rows = answer.bindable as readonly ToBind[];
+      const rows = response.bindable as readonly ToBind[];
       if (!same(this.rows, rows)) this.rows = rows;
-      const callable = answer.callable as readonly CallableStepRecord[];
+      const callable = response.callable as readonly CallableStepRecord[];
       if (!same(steps(this.callable), steps(callable))) this.callable = callable;
-      const variables = answer.variables as readonly VariableRecord[];
+      const variables = response.variables as readonly VariableRecord[];
       if (!same(named(this.variables), named(variables))) this.variables = variables;
     } catch (fault) {
       if (signal.aborted) return;
@@ -106,7 +106,7 @@ export class SetUp {
     this.busy = false;
   }
 
-  /** Makes the automation. The same asked again after a lost answer makes no second one. */
+  /** Makes the automation. The same asked again after a lost response makes no second one. */
   async make(): Promise<AutomationRecord> {
     const topics = this.trigger.kind === "event" ? { trigger: this.trigger } : {};
     const schedule = Object.fromEntries(Object.entries(this.schedule).filter(([, value]) => value !== null)) as { cadence: string };

@@ -23,9 +23,9 @@ export class StoreChecks {
     this.checked = [];
     for (const { integration_id, name } of stores) {
       try {
-        const answer = await preview(integration_id, signal);
+        const response = await preview(integration_id, signal);
         if (signal.aborted) return;
-        this.checked = [...this.checked, { name, missing: lackingOf(issues, answer.issues) }];
+        this.checked = [...this.checked, { name, missing: lackingOf(issues, response.issues) }];
       } catch (fault) {
         if (signal.aborted || fault instanceof Refused) return;
         throw fault;

@@ -1,4 +1,4 @@
-/** What the gallery and the wizard read; a whole list of templates is one answer. */
+/** What the gallery and the wizard read; a whole list of templates is one response. */
 
 import { prefetch } from "../../api/cache.svelte";
 import type { RouteLocation } from "../../router.svelte";

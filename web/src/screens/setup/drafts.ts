@@ -18,7 +18,7 @@ export interface Draft {
   timezone: string | null;
   trigger: TriggerBody;
   name: string;
-  /** Makes a repeated request after a lost answer safe. */
+  /** Makes a repeated request after a lost response safe. */
   key: string;
   /** The furthest step that was reached. */
   reached: number;
