@@ -95,7 +95,7 @@ def accounts_of(bound: JsonObject) -> JsonObject:
 def _why_no_account(
     step: PlanStep | None, account: Any, connections_by_id: Mapping[IntegrationId, Connection]
 ) -> str | None:
-    """Returns what is wrong with the account of a step; None when nothing is."""
+    """Returns the error in the account of a step, or None."""
     if step is None:
         return "This workflow has no step of that name that needs an account."
     if not isinstance(account, Mapping) or account.keys() != {"integration_id"}:
@@ -127,7 +127,7 @@ def _wrong_number(number: object) -> str | None:
 def _why_refused(
     step: PlanStep | None, binding: Any, connections_by_id: Mapping[IntegrationId, Connection]
 ) -> str | None:
-    """Returns what is wrong with the binding of a step; None when nothing is."""
+    """Returns the error in the binding of a step, or None."""
     if step is None or step.origin is None:
         return "This workflow has no step of that name that needs a connection."
     words = _wrong_shape(binding)

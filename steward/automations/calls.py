@@ -74,7 +74,7 @@ def _why_refused(
     own_import: str | None,
     chosen: Mapping[str, ChosenPlan],
 ) -> str | None:
-    """Returns what is wrong with a choice of any import; None when nothing is."""
+    """Returns the error in the choice of an import, or None."""
     if import_id is None:
         return "Give import_id, and nothing else."
     if path not in open_calls(plan_json.from_json(plan_json.with_chosen(plan, chosen))):

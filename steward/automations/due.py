@@ -54,7 +54,7 @@ async def decide_many(
     max_slots: int | None,
     delays: list[timedelta] | None = None,
 ) -> dict[OrgId, dict[AutomationId, Timing]]:
-    """Like `decide_due`, for several organizations; takes locks kind by kind, in sorted order.
+    """Decides like `decide_due` for several organizations; takes locks kind by kind, in sorted order.
 
     Appends to `delays` how late each run was created.
     """

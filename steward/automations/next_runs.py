@@ -77,7 +77,7 @@ async def rewrite_next(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
 
 
 async def rewrite_many(tx: Tx, org: OrgId, automations_to_lock: Collection[AutomationId]) -> None:
-    """Like `rewrite_next`, for the given automations that exist, in a fixed number of statements."""
+    """Recomputes like `rewrite_next` for automations that exist, in a fixed number of statements."""
     timings = await schedules.lock_many(tx, org, automations_to_lock)
     if not timings:
         return

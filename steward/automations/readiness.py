@@ -34,7 +34,7 @@ async def obstacle(tx: Tx, automation: Automation, *, templates: Templates) -> O
 async def obstacles(
     tx: Tx, org: OrgId, requested: Sequence[Automation], *, templates: Templates
 ) -> dict[AutomationId, Obstacle]:
-    """Like `obstacle`, for several automations; those without one are absent.
+    """Returns the obstacles of several automations; those without one are absent.
 
     An unknown template is no obstacle while a worker of another release, which may know it, is alive.
     """

@@ -79,7 +79,7 @@ class Sampler:
     templates: Templates
 
     async def take(self, automation: Automation) -> Sample:
-        """Returns what the automation would select now.
+        """Returns the items that the automation would select now.
 
         Raises NotConnected, and Unavailable when an account does not answer within ten seconds.
         """

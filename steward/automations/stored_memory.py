@@ -25,11 +25,11 @@ class AutomationMemory:
         return await self.of(self.automation, space)
 
     async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
-        """Returns what another automation of the organization stored in a space."""
+        """Returns the values that another automation of the organization stored in a space."""
         load = partial(memory.of_space, org=self.org, automation=automation, space=space)
         return await self.engine.read(self.clock.now(), load, org=self.org)
 
     async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
-        """Returns what all the organization's automations of a template stored in a space."""
+        """Returns the values that all the organization's automations of a template stored in a space."""
         load = partial(memory.of_template, org=self.org, template_id=template_id, space=space)
         return await self.engine.read(self.clock.now(), load, org=self.org)

@@ -1,4 +1,4 @@
-"""What the demo starts with: an organization with people, connections, automations and notifications."""
+"""Creates the demo's data: an organization with people, connections, automations and notifications."""
 
 import json
 import os

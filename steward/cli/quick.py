@@ -1,4 +1,4 @@
-"""`doctor --quick` and `--version`: what is answered without importing the service."""
+"""`doctor --quick` and `--version`, which run without importing the service."""
 
 import http.client
 import json

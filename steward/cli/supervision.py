@@ -98,7 +98,7 @@ def stop_on_signals() -> asyncio.Event:
 
 @dataclass(slots=True)
 class FurtherProcess:
-    """A process beside this one, which is begun again if it ends by itself; failures back off 1 to 30 s."""
+    """A further process, which is restarted if it ends by itself, with a backoff of 1 to 30 s."""
 
     begin: Callable[[], "subprocess.Popen[str]"]
     log: Log

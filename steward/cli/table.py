@@ -70,7 +70,7 @@ FILES: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def descriptions() -> dict[str, str]:
-    """Returns what each command does, by its name."""
+    """Returns the description of each command, by its name."""
     return {name: words for names in FILES.values() for name, words in names.items()}
 
 

@@ -96,7 +96,7 @@ async def read(tx: Tx, org: OrgId, *, since: datetime) -> ApplicablePeriods:
 
 
 async def read_many(tx: Tx, orgs: Collection[OrgId], since: datetime) -> dict[OrgId, ApplicablePeriods]:
-    """Like `read`, for several organizations in one statement; those without periods are absent."""
+    """Reads like `read` for several organizations in one statement; those without periods are absent."""
     by_org: dict[OrgId, list[ClosedPeriod]] = {}
     for period in await records.valid_of(tx, orgs, since=since):
         by_org.setdefault(period.org, []).append(period)

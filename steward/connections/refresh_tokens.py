@@ -93,7 +93,7 @@ class StoredRefreshTokens:
 
     @asynccontextmanager
     async def leased(self, org: OrgId, integration: IntegrationId) -> AsyncIterator[LeasedToken]:
-        """Yields the newest token, which no other process exchanges meanwhile.
+        """Yields the newest token; no other process can exchange it in the meantime.
 
         Raises CallRefused without a token, PlatformUnavailable when another process does not release the
         lease.

@@ -71,7 +71,7 @@ async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | Non
 async def seal_anew(
     tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, sealed_secret: SealedSecret, number: int
 ) -> int:
-    """Seals a secret under data key `number`; returns 0 when it was replaced or erased meanwhile."""
+    """Seals a secret under data key `number`; returns 0 if it was replaced or erased in the meantime."""
     field = sealed_secret.secret
     context_of = partial(SealContext, org, sealed_secret.integration, field.field, field.version)
     before = await connections.data_key(tx, org, field.key_no)

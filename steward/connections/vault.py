@@ -113,7 +113,7 @@ async def seal_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, text: str) 
 
 
 async def seal_bytes(tx: Tx, vault: Vault, org: OrgId, *, field: str, value: bytes) -> tuple[int, bytes]:
-    """Does what `seal_text` does, for bytes."""
+    """Seals bytes like `seal_text`."""
     key_no, data_key = await _data_key(tx, vault, org)
     return key_no, seal(value, data_key, context_of_field(org, field, key_no))
 

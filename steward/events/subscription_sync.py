@@ -189,7 +189,7 @@ async def _subscribe(
 async def _prepare(
     tx: Tx, *, org: OrgId, ctx: EventContext, integration: IntegrationId
 ) -> _SubscriptionCheck | None:
-    """Returns what to request from the store; None if nothing is to be done or it is not connected."""
+    """Returns the requests to send to the store; None if there are none or it is not connected."""
     before = await subscriptions.lock(tx, org, integration)
     if before is None:
         return None

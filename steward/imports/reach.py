@@ -12,7 +12,7 @@ _NAMED = 3  # names per sentence
 
 @dataclass(frozen=True, slots=True)
 class TriggerReach:
-    """How many steps a run executes and how many there are, and the trigger they follow."""
+    """The number of steps that a run executes, of how many, and the trigger that they follow."""
 
     runs: int
     steps: int

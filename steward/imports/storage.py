@@ -99,7 +99,7 @@ async def delete(tx: Tx, actor: Actor, import_id: str) -> None:
 
 
 def summary(reading: ImportReading) -> JsonObject:
-    """Returns what a list shows of an import beyond its row."""
+    """Returns the data of an import that lists show, in addition to its row."""
     plan, report = reading.plan, reading.report
     return {
         "step_count": len(plan.steps),

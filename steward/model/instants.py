@@ -22,7 +22,7 @@ def wire_time(instant: datetime) -> str:
 
 
 def wire_time_of(stored: int) -> str:
-    """Returns what `wire_time` does for an instant as stored, in milliseconds since 1970 UTC."""
+    """Formats an instant like `wire_time`, from milliseconds since 1970 UTC."""
     minute, rest = divmod(stored, 60_000)
     return f"{_minute(minute)}{_SECONDS[rest // 1000]}{_FRACTIONS[rest % 1000]}"
 
@@ -38,7 +38,7 @@ _FRACTIONS = tuple(f".{number:03}Z" for number in range(1000))
 
 
 def wire_time_or_none(instant: datetime | None) -> str | None:
-    """Returns what `wire_time` does; None for None."""
+    """Formats an instant like `wire_time`; returns None for None."""
     return None if instant is None else wire_time(instant)
 
 

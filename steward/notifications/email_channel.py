@@ -80,7 +80,7 @@ class EmailChannel:
 
 
 def _delivery_outcome(outcome: MailOutcome) -> DeliveryOutcome:
-    """Returns what the server's response means for a message.
+    """Returns the outcome of a delivery from the server's response.
 
     A failure before the server responded to the message itself means that the channel is down.
     """

@@ -83,7 +83,7 @@ class ClientCredentials:
 
 
 class LeasedToken(Protocol):
-    """A refresh token that no other process exchanges meanwhile; `store` stores its successor."""
+    """A refresh token under a lease, so that no other process exchanges it; `store` stores its successor."""
 
     @property
     def current(self) -> Secret:

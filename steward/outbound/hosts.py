@@ -41,7 +41,7 @@ def listing_of(entry: str) -> str | None:
 
 
 def unlisted_words(listing: str) -> str:
-    """Returns what a person does about a host that the operator does not list."""
+    """Returns a sentence on what to do about a host that the operator does not list."""
     return (
         f"Steward may not call {listing}, as its operator does not list it. "
         f"Ask them to add {listing} to STEWARD_ALLOW_PRIVATE_HOSTS."

@@ -256,7 +256,7 @@ class MailTransport:
         return tuple(refusals)
 
     def _answered(self, code: int, message: str) -> MailFailed:
-        """Returns the failure that a response stands for: 4xx is temporary, 5xx permanent."""
+        """Returns the failure for a response: 4xx is temporary, 5xx permanent."""
         text = self._register.clean(message)[:300]
         if 400 <= code < 500:
             words = f"The mail server does not take the message now (code {code})."

@@ -103,7 +103,7 @@ class TokenCache:
         self._tokens.pop(account, None)
 
     async def _exchange_leased(self, account: UserSignIn, post: Post, lease: TokenLease) -> _Token:
-        """Exchanges the newest refresh token, which no other process does meanwhile; stores its successor."""
+        """Exchanges the newest refresh token under its lease; stores its successor."""
         async with lease() as leased:
             async with asyncio.timeout(_EXCHANGE_S):
                 token = await self._exchange(replace(account, refresh_token=leased.current), post)

@@ -25,7 +25,7 @@ _MANY_OBJECTS = 200
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """The changes for which a run requests approval, in order, and the summary shown meanwhile."""
+    """The changes for which a run requests approval, in order, and its summary until the decision."""
 
     run: Run
     automation: Automation

@@ -1,4 +1,4 @@
-"""How many items the next call of an operation carries, learned from this process's calls."""
+"""Learns from this process's calls how many items the next call of an operation carries."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field

@@ -110,7 +110,7 @@ def _names(parts: Sequence[Part]) -> str:
 
 
 def _name(part: Part) -> str:
-    """Returns what a part writes, in words that a merchant understands."""
+    """Describes what a part writes, in words that a merchant understands."""
     if part.operation == "product_tag.create":
         return f"the new tag “{part.target}”"
     if part.operation in _NAMES:

@@ -241,7 +241,7 @@ async def _pause_withdrawn(tx: Tx, *, org: OrgId, automation: AutomationId, rule
 async def _one_by_one(
     engine: Engine, now: datetime, keys: Sequence[Key], rules: AutomationRules, log: Log
 ) -> list[Decisions]:
-    """Decides each automation in a transaction of its own and returns what could be decided."""
+    """Decides each automation in its own transaction; returns the decisions that succeeded."""
     decided = []
     for key in keys:
         outcome = await _attempt(engine, now, [key], rules)

@@ -47,7 +47,7 @@ class LeaseConfirmation:
 
 
 async def check_run_wanted(engine: Engine, clock: Clock, lease: Lease) -> None:
-    """Checks before a read that this worker still owns the run and that nobody asked to cancel it.
+    """Checks before a read that this worker still owns the run and that no cancellation was requested.
 
     Raises LeaseLost, CancelRequested.
     """

@@ -159,7 +159,7 @@ def _key(change: Change, number: int, version: int) -> str:
 
 
 async def _operation(tx: Tx, org: OrgId, part: Part, operations: Operations) -> AnyWriteOperation | None:
-    """Returns what the part does; None when its connection or operation no longer exists."""
+    """Returns the write operation of a part; None if its connection or operation no longer exists."""
     connection = await connections.get(tx, org, part.integration_id)
     return None if connection is None else operations.get(connection.kind, {}).get(part.operation)
 

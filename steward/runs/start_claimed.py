@@ -97,7 +97,7 @@ def _takes_fast_path(leased: LeasedRun, templates: Templates) -> bool:
 
 
 def _start_output(automation: Automation) -> dict[str, JsonValue]:
-    """Returns what a run starts with: the first row of its journal."""
+    """Returns the first row of a run's journal."""
     return {
         "inputs": automation.inputs,
         "integration_id": automation.integration_id,
@@ -185,7 +185,7 @@ async def _first_start(tx: Tx, lease: Lease, run: Run, state: RunState, automati
 
 
 async def _event_output(tx: Tx, run: Run, event: EventRef, *, is_workflow: bool) -> JsonObject:
-    """Returns what the run keeps of its event, which itself is deleted earlier."""
+    """Returns the data of the event that the run keeps, because the event itself is deleted earlier."""
     pointer, body = await events.content_for_run(tx, run.org, event.id, with_body=is_workflow)
     return pointer if body is None else {**pointer, "payload": json.loads(body)}
 

@@ -1,4 +1,4 @@
-"""What keeps a claimed run from starting: why it fails at once, and which closed period holds it."""
+"""Decides whether a claimed run may start: refuses it, or holds it in a closed period."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What an undo run puts back, read from the rows of the original run."""
+"""Reads the changes that an undo run puts back from the rows of the original run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from steward.scheduling import zones
 
 @dataclass(frozen=True, slots=True)
 class StoredUndoSource:
-    """Reads what an undo run puts back from the rows of the original run."""
+    """Reads the changes to put back from the rows of the original run."""
 
     engine: Engine
     clock: Clock

@@ -26,7 +26,7 @@ R = TypeVar("R", bound="JsonRecord")
 
 
 class StepFailed(Exception):
-    """Raised when a step cannot be completed; its code is shown beside the run's `step_failed`."""
+    """Raised when a step cannot be completed; its code is shown with the run's `step_failed`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -49,7 +49,7 @@ class ConnectionUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionNeed:
-    """A connection needed beside the automation's own store; `kind` `store` is any store platform."""
+    """A connection needed in addition to the automation's own store; `kind` `store` is any store platform."""
 
     kind: str
     use: ConnectionUse

@@ -87,7 +87,7 @@ class LargeBody:
         return message
 
     async def discard_rest(self) -> None:
-        """Reads what is left of the body, until 8 MiB have been read in all or it arrives too slowly."""
+        """Reads and discards the rest of the body, up to 8 MiB in all, unless it arrives too slowly."""
         if not self._is_complete and self._size <= MAX_DISCARDED:
             with suppress(TooLarge, TimeoutError, ClientDisconnected):
                 await read_bytes(self, 0)

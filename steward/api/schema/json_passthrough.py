@@ -194,7 +194,7 @@ class EventTriggerRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NeedRecord(msgspec.Struct):
-    """A connection a template takes beside its store; `kind` `store` is any store platform."""
+    """A connection that a template needs in addition to its store; `kind` `store` is any store platform."""
 
     kind: Platform
     use: UseStr

@@ -94,7 +94,7 @@ def _variables(value: Any) -> Any:
 
 
 def _value_fault(name: str, value: Any) -> str | None:
-    """Returns what is wrong with the value of a variable, or None."""
+    """Returns the error in the value of a variable, or None."""
     if not isinstance(value, str) or len(value) > _MAX_VALUE or not value.strip():
         return f"Give a text of 1 to {_MAX_VALUE:,} characters, or leave the variable out."
     if holds_key(name, value):

@@ -54,7 +54,7 @@ async def check_master_keys(installation: Installation) -> str:
 
 
 async def check_files(installation: Installation) -> str:
-    """Checks that nobody else can read the service's files."""
+    """Checks that no other account can read the service's files."""
     return await asyncio.to_thread(_files_open_to_others, installation.settings)
 
 

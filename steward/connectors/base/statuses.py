@@ -1,4 +1,4 @@
-"""What the HTTP status of a response says about a call, for connectors whose platform has no own codes."""
+"""Interprets the HTTP status of a response, for platforms without error codes of their own."""
 
 from steward.outbound.errors import (
     CallError,
@@ -13,7 +13,7 @@ from steward.outbound.response import PlatformResponse
 
 
 def failure_of_status(title: str, response: PlatformResponse, words: str = "") -> CallError | None:
-    """Returns the error that a status stands for; `words` are the service's own reason, to be quoted."""
+    """Returns the error for a status; `words` are the service's own reason, which the error quotes."""
     status, quoted = response.status, response.quote(words)
     reason = f" It said: {quoted}" if quoted else ""
     if response.ok:

@@ -248,7 +248,7 @@ def next_cursor(body: Mapping[str, Decoded]) -> str:
 
 
 def _error(code: str, response: PlatformResponse) -> CallError | None:
-    """Returns the error that one of Slack's codes stands for; null without a code."""
+    """Returns the error for one of Slack's codes, or None without a code."""
     named = response.quote(code)
     if code in _BAD_KEYS:
         return Unauthorized(f"Slack did not accept the token ({named}). Reconnect it.", platform_text=named)

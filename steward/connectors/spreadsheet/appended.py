@@ -11,7 +11,7 @@ _DELETE = "sheet.delete_rows"
 
 
 class AppendedRows:
-    """The current rows of one tab, from which the removals of several appends are planned in turn.
+    """The current rows of one tab, from which the removals of several appends are planned one after another.
 
     Each removal takes the earlier ones into account, so that its row numbers are right once they are done.
     """

@@ -94,7 +94,7 @@ class SpreadsheetReader:
     async def look_up_inverses(
         self, parts: Sequence[Part], *, is_overwritten: bool = False
     ) -> list[LookUpResult]:
-        """Finds the rows that each append wrote, and plans their removal in turn."""
+        """Finds the rows that each append wrote, and plans their removal."""
         if is_overwritten:
             return [TWICE for _ in parts]
         tabs: dict[tuple[str | None, str], AppendedRows] = {}
@@ -215,7 +215,7 @@ def _property(description: Mapping[str, Decoded], name: str) -> str | None:
 
 
 def _blocks(tab: SheetTab, area: str | None, size: tuple[int, int]) -> list[str]:
-    """Returns the ranges to read in turn: blocks of rows, so that no response is too large."""
+    """Returns the ranges to read one after another: blocks of rows, so that no response is too large."""
     if area is not None:
         return [area_range(tab.title, area)]
     rows, columns = size

@@ -1,4 +1,4 @@
-"""Pages of a WooCommerce list in the order of ids, complete even when objects are deleted meanwhile."""
+"""Reads a WooCommerce list in pages by id, complete even if objects are deleted in the meantime."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime

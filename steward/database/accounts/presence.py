@@ -1,4 +1,4 @@
-"""Whether the organization has the record in a path; checked when the form of a request is wrong."""
+"""Checks whether the organization has the record in a path, for requests that are malformed."""
 
 from collections.abc import Mapping
 

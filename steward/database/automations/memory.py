@@ -45,7 +45,7 @@ async def of_space(tx: Tx, org: OrgId, automation: AutomationId, space: str) -> 
 
 
 async def of_template(tx: Tx, org: OrgId, template_id: str, space: str) -> dict[str, JsonValue]:
-    """Returns what `of_space` does for all automations of a template; the newest value of a key wins."""
+    """Returns values like `of_space`, for all automations of a template; the newest value of a key wins."""
     rows = await tx.all(
         "SELECT m.key, m.value FROM memory AS m"
         " JOIN automations AS a ON a.org_id = m.org_id AND a.id = m.automation_id"

@@ -1,4 +1,4 @@
-"""Stored rows of future and past slots; slots that nobody edited yet are computed elsewhere."""
+"""Reads and writes the stored rows of slots; slots that nobody has edited are computed elsewhere."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -133,7 +133,7 @@ async def open_rows(
 async def open_of(
     tx: Tx, org: OrgId, since_by_automation: Mapping[AutomationId, datetime | None]
 ) -> dict[AutomationId, list[StoredSlot]]:
-    """Returns what `open_rows` does for several automations; automations without such rows are absent."""
+    """Returns rows like `open_rows`, for several automations; those without such rows are absent."""
     rows: list[JsonValue] = [
         [automation, _AFTER_ALL if since is None else ms(since)]
         for automation, since in since_by_automation.items()

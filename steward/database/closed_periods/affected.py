@@ -1,4 +1,4 @@
-"""Reads what a closed period covers: active automations by schedule, and live runs."""
+"""Reads the active automations and live runs that a closed period covers."""
 
 from dataclasses import dataclass
 

@@ -80,7 +80,7 @@ async def valid(tx: Tx, org: OrgId, *, since: datetime) -> list[ClosedPeriod]:
 
 
 async def valid_of(tx: Tx, orgs: Collection[OrgId], *, since: datetime) -> list[ClosedPeriod]:
-    """Returns what `valid` does for several organizations."""
+    """Returns the periods that `valid` returns, for several organizations."""
     of_orgs = f"SELECT {_COLUMNS} FROM closed_periods AS p WHERE p.org_id IN (:orgs) AND p.valid_until"
     # Each part has an index, which a plan for an OR or for ordered rows would not use.
     rows = await tx.all(

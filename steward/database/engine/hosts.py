@@ -214,7 +214,7 @@ def _server_name(url: str) -> str:
 
 
 def _describe(error: Exception, limit: float) -> str:
-    """Returns what happened at one server, for its operator."""
+    """Describes the failure at one server, for its operator."""
     match error:
         case asyncpg.TargetServerAttributeNotMatched():
             return "a standby, or another server that takes no writes"

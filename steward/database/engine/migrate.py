@@ -450,7 +450,7 @@ def _report(
     has_functions: bool = True,
     old: Sequence[str] = (),
 ) -> MigrationResult:
-    """Returns what a `migrate` with these options does to a database with these applied migrations."""
+    """Returns the changes that `migrate` makes to a database with these applied migrations."""
     pending = _pending(applied, steps, cleans=cleans)
     cleaning = [step for step in _pending(applied, steps, cleans=True) if step.is_cleaning]
     to_clean = tuple(step.name for step in cleaning) + tuple(old)

@@ -278,7 +278,7 @@ class PostgresEngine:
                 raise self._unavailable_error(error) from error
 
     def _unavailable_error(self, error: BaseException) -> Unavailable:
-        """Returns what callers get for a database error; reports a full disk to the observer."""
+        """Converts a database error to the one that callers get; reports a full disk to the observer."""
         if isinstance(error, _DISK_ERRORS):
             self._observer.connection_lost("disk")  # although the connection goes on
         return _unavailable(error)

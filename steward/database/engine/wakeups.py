@@ -62,7 +62,7 @@ class Wakeups:
             self._notify_connection.terminate()
 
     async def _notify_pending(self) -> None:
-        """Sends the pending hints, and those that are added meanwhile, at most ten times a second."""
+        """Sends the pending hints, and those added in the meantime, at most ten times a second."""
         while self._pending_kinds:
             kinds, self._pending_kinds = sorted(self._pending_kinds), set()
             try:
@@ -113,7 +113,7 @@ class Wakeups:
                 return
 
     async def _connected(self) -> Any:
-        """Returns a new connection; closes it if the caller was cancelled meanwhile."""
+        """Returns a new connection; closes it if the caller was cancelled in the meantime."""
         opening = asyncio.create_task(self._hosts.connect(timeout=10, command_timeout=10))
         try:
             return await _shielded(opening)

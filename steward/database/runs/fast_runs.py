@@ -270,7 +270,7 @@ async def begin_runs(tx: Tx, to_begin: Sequence[RunToBegin]) -> dict[RunId, date
 
 
 async def _begin(tx: Tx, run: RunToBegin, output: bytes) -> bool:
-    """Begins one run (SQLite); returns False when it was cancelled or lost meanwhile."""
+    """Begins one run (SQLite); returns False if it was cancelled or lost in the meantime."""
     lease = run.lease
     if not await transitions.start(tx, lease):
         return False

@@ -66,7 +66,7 @@ def _column(value: JsonValue, tx: Tx) -> object:
 
 
 async def of_run(tx: Tx, org: OrgId, run: RunId) -> dict[tuple[str, str, int], tuple[RememberedValue, ...]]:
-    """Returns what a run's changes stored in the automation's memory, with the values replaced.
+    """Returns the values that a run's changes stored in the automation's memory, and those they replaced.
 
     The keys are execution and position.
     """

@@ -144,7 +144,7 @@ def state_of_row(row: Row) -> RunState:
 
 
 async def start(tx: Tx, lease: Lease) -> bool:
-    """Begins a checked run; returns False when it was cancelled or lost meanwhile."""
+    """Begins a checked run; returns False if it was cancelled or lost in the meantime."""
     touched = await tx.execute(
         "UPDATE runs SET status = 'running', started_at = coalesce(started_at, {now})"
         + _FENCE

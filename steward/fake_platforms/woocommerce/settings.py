@@ -125,7 +125,7 @@ def system_status(shop: FakeShop) -> Row:
 
 
 def site_index(shop: FakeShop) -> Row:
-    """Returns what the site serves without a key: name, time zone, namespaces."""
+    """Returns the data that the site serves without a key: name, time zone, namespaces."""
     offset = shop.now().astimezone(shop.zone).utcoffset()
     hours = offset.total_seconds() / 3600 if offset is not None else 0.0
     return {

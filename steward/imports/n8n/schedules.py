@@ -24,7 +24,7 @@ class ScheduleReading:
     is_empty: bool = False
 
     def words(self) -> str:
-        """Returns what differs and what to choose."""
+        """Returns a sentence about the difference and the choice to make."""
         if self.is_empty:
             return "Its schedule is empty, so it never starts in n8n. Choose a schedule when you set it up."
         if self.difference:
@@ -282,7 +282,7 @@ def _cron_fields(expression: str) -> list[str]:
 
 
 def _cron_values(text: str, first: int, last: int) -> frozenset[int]:
-    """Returns the numbers that a field of a cron expression stands for; none if it is invalid."""
+    """Returns the numbers that a field of a cron expression matches; none if it is invalid."""
     numbers: set[int] = set()
     for part in text.split(","):
         bounds, slash, step = part.partition("/")

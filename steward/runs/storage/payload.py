@@ -45,7 +45,7 @@ class StartFile:
 
 @dataclass(frozen=True, slots=True)
 class StartValues:
-    """What a run was started with: its payload, and its files by name."""
+    """The payload of a run, and its files by name."""
 
     payload: JsonObject
     files: Mapping[str, BinaryReference] = field(default_factory=dict)
@@ -135,7 +135,7 @@ def _value_error(start_field: StartField, payload: JsonObject) -> str | None:
 
 
 async def store(tx: Tx, vault: Vault, org: OrgId, run: RunId, values: StartValues) -> None:
-    """Stores what a new run is started with, sealed for it."""
+    """Seals and stores the payload and files of a new run."""
     encoded: JsonValue = values.payload
     if values.files:
         files = {
@@ -148,7 +148,7 @@ async def store(tx: Tx, vault: Vault, org: OrgId, run: RunId, values: StartValue
 
 
 async def read(tx: Tx, vault: Vault, org: OrgId, run: RunId) -> StartValues | None:
-    """Returns what a run was started with; None for a run without payload and files."""
+    """Returns the payload and files of a run; None if it has neither."""
     stored = await runs.payload(tx, org, run)
     if stored is None:
         return None
@@ -185,7 +185,7 @@ def _start_fields(entry: PlanTrigger, run: Run, values: StartValues, zone: str) 
 
 
 def _submitted_fields(entry: PlanTrigger, run: Run, values: StartValues, zone: str) -> JsonObject:
-    """Returns what a form passes on: its fields in their order, then when and how it was submitted.
+    """Returns the output of a form: its fields in order, then when and how it was submitted.
 
     A field that the payload leaves out has its default; a text field without one is an empty text.
     """
@@ -209,7 +209,7 @@ def execution_mode(run: Run) -> str:
 
 
 def _call_fields(entry: PlanTrigger, run: Run, payload: JsonObject) -> JsonObject:
-    """Returns what a webhook passes on: the payload as body, and the parts of a call that steps read."""
+    """Returns the output of a webhook: the payload as body, and the parts of a call that steps read."""
     read_parts = {start_field.path[0] for start_field in entry.fields if not start_field.is_file}
     parts = {name: payload[name] for name in CALL_PARTS if name in read_parts and name in payload}
     body = {name: value for name, value in payload.items() if name not in parts}

@@ -1,4 +1,4 @@
-"""Stores what scripts of a workflow keep from run to run, sealed for its automation.
+"""Seals and stores the static data of a workflow's scripts for its automation.
 
 See docs/design/static-data.md.
 """
@@ -32,7 +32,7 @@ def of_run(engine: Engine, clock: Clock, vault: Vault, run: Run) -> StaticData:
 async def writes_at_end(
     vault: Vault, run: Run, static_data: StaticData
 ) -> Callable[[Tx], Awaitable[None]] | None:
-    """Returns what the end of a live run writes if it succeeds; None if its scripts changed nothing."""
+    """Returns the static data to write if a live run succeeds; None if its scripts changed nothing."""
     objects = None if run.mode is Mode.TEST else await static_data.changed()
     if objects is None:
         return None

@@ -12,7 +12,7 @@ from steward.telemetry.metrics import Metrics
 
 
 class _PendingWork(NamedTuple):
-    """What one transaction reads for the gauges of all organizations."""
+    """The numbers that one transaction reads for the gauges of all organizations."""
 
     now: datetime
     queues: list[gauges.WaitingRuns]

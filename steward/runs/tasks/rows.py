@@ -13,7 +13,7 @@ from steward.runs.run_context import TaskContext
 def in_transaction(
     ctx: TaskContext, act: Callable[..., Awaitable[None]]
 ) -> Callable[[OrgId, Any], Awaitable[None]]:
-    """Returns `act` as a transaction of its own per row."""
+    """Wraps `act`, so that each row gets its own transaction."""
 
     async def run_one(org: OrgId, key: Any) -> None:
         await ctx.engine.write(ctx.clock.now(), partial(act, org=org, key=key), org=org)

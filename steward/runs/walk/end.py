@@ -1,4 +1,4 @@
-"""How a run ends: its result and summary, the words of what stopped it, and what the end reports."""
+"""Ends a run: computes its result and summary, and reports the reason if it was stopped."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -26,7 +26,7 @@ class HeldStep:
 
     @classmethod
     def of(cls, step: PlanStep, produced: StepResult, counts: Counts) -> "HeldStep":
-        """Returns what an execution with this result stores."""
+        """Returns the data to store for an execution with this result."""
         title = produced.title or step.title
         return cls(produced.output, title, produced.message, produced.memory, counts, produced.item_of)
 

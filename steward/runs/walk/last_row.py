@@ -86,7 +86,7 @@ async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[ChangeResul
 
 
 def _encoded_output(held_step: HeldStep, step_output: OutputAfterChanges) -> JsonValue:
-    """Returns what the journal stores of a workflow's step that is done."""
+    """Returns the data that the journal stores for a workflow's completed step."""
     assert isinstance(held_step.output, dict)
     stored = {name: value for name, value in held_step.output.items() if name != "answers"}
     return {**stored, "out": encode_outputs(step_output.outputs or [])}

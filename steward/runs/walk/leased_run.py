@@ -28,7 +28,7 @@ _STOPPING_WORDS = (
 
 
 async def work(ctx: RunContext, lease: Lease) -> bool:
-    """Takes one leased run as far as it can go: to its end, to an approval, or to sleep.
+    """Executes one leased run until it ends, waits for an approval, or sleeps.
 
     Returns False when the run was abandoned because the database's disk is full or failing.
     """

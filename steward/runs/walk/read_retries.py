@@ -62,7 +62,7 @@ async def _wait_for(
 
 
 def _failure_message(error: CallError) -> str:
-    """Returns what failed, what the account answered, and how many calls in a row failed, in words."""
+    """Returns sentences about the failure, the account's response and the number of failed calls in a row."""
     if error.status is not None:
         # An HTML page is of no use to a merchant.
         is_plain = 0 < len(error.platform_text) <= _MAX_QUOTE and "<" not in error.platform_text

@@ -92,7 +92,7 @@ class Walk:
         return step.kind is StepKind.CHANGE or (step.kind is StepKind.SEND and asks_for_sends)
 
     def seconds_left(self) -> float:
-        """Returns what is left of the run's time limit; waiting and sleeping do not count."""
+        """Returns the rest of the run's time limit; waiting and sleeping do not count."""
         used = self.claimed.state.leased_ms / 1000 + self.ctx.clock.monotonic() - self.started
         return self.ctx.rules.time_limit.total_seconds() - used
 

@@ -47,7 +47,7 @@ async def stop_run(walk: Walk, end: Callable[[Walk], RunEnd]) -> None:
 
 
 async def _stop_steps(walk: Walk) -> None:
-    """Ends what is open of a run that stops and writes the last row of each held step that was begun.
+    """Ends the open changes of a run that stops; writes the last row of each held step that has begun.
 
     Written changes stay and update the memory, unwritten ones are cancelled, and doubtful ones stay unknown.
     Raises LeaseLost.

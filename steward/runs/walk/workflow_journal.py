@@ -77,7 +77,7 @@ class WorkflowJournal:
             self.walk.static_data.restore(output[_STATIC_DATA])
 
     def _output(self, done: ExecutionResult) -> dict[str, JsonValue]:
-        """Returns what the row of an execution keeps of it."""
+        """Returns the data that the row of an execution stores."""
         output: dict[str, JsonValue] = {"out": encode_outputs(done.outputs or [])}
         if done.error is not None:
             output["error"] = done.error
@@ -209,7 +209,7 @@ class WorkflowJournal:
         await apply_held.apply_step(self.walk, execution.step, now, iteration, compute_output)
 
     async def decided(self, execution: Execution) -> SettledExecution | None:
-        """Returns what a held execution passes on after the decision; None while it waits."""
+        """Returns the output of a held execution after the decision; None while it waits."""
         value = self.walk.journal[self.key(execution)]
         if value.state is ValueState.HELD:
             if await apply_held.waits_for_decision(self.walk, execution.step, self.iteration(execution)):

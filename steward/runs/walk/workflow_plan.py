@@ -1,4 +1,4 @@
-"""The plan that a workflow's run walks: that of its own version."""
+"""Reads the plan of a workflow's run, in the version that the run started with."""
 
 from functools import partial
 
@@ -26,7 +26,7 @@ async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
         partial(plans.get, org=run.org, automation=run.automation_id, version=run.plan_version or 1)
     )
     if stored_plan is None:
-        raise StepFailed("step_failed", "The steps of this automation are no longer there. Import it again.")
+        raise StepFailed("step_failed", "The steps of this automation no longer exist. Import it again.")
     return plan_of_run(
         plan_json.from_json(stored_plan.plan), run, run_marks_of(walk_)[0]
     ), stored_plan.bindings

@@ -1,4 +1,4 @@
-"""Stores what was found out about open writes, with what follows for their changes and the run."""
+"""Stores the verdicts on open writes, and updates their changes and the run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How the services that workflows use authenticate, by n8n credential type.
+"""Maps n8n's credential types to the sign-in of their services.
 
 Each line holds the credential type, the sign-in, the name of the header or query parameter (`-` for none) and
 the hosts. `oauth2` is an OAuth 2 sign-in of a person or an app. Services on the merchant's own host have `-`

@@ -40,7 +40,7 @@ _HASH_BYTES: Final = 12
 
 
 def history_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields what prevents comparing with earlier runs, and a note on which runs count."""
+    """Yields the problems of comparing with earlier runs, and a note on which runs count."""
     if node.get("operation") == FORGETS:
         if node.get("mode", "cleanDatabase") != "cleanDatabase":
             yield StepProblem("error", "parameter", "What it forgets is not known. Choose another operation.")

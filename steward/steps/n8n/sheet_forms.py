@@ -105,7 +105,7 @@ async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
 
 
 async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
-    """Deletes rows for each item in turn; row numbers refer to the sheet after earlier deletions."""
+    """Deletes rows item by item; row numbers refer to the sheet after earlier deletions."""
     item_proposals = ItemProposals(call)
     operation = location.account.changes["sheet.delete_rows"]
     number = location.account.connection.integration_id

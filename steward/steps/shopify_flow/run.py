@@ -115,7 +115,7 @@ def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
 def _environment_at(
     trail: ExecutionPath | None, steps: Mapping[str, PlanStep], types: Mapping[str, FlowType]
 ) -> FlowVariables:
-    """Returns what the step at the end of `trail` sees: earlier outputs and the elements of its loops.
+    """Returns the variables of the step at the end of `trail`: earlier outputs and its loops' elements.
 
     Store objects read before a wait are no longer visible after it.
     """

@@ -383,7 +383,7 @@ class StepType(ABC):
         return None
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
-        """Returns what the file says about the account that it signs in to, without any secret."""
+        """Returns the file's data about the account that it signs in to, without any secret."""
         return None
 
     def target(self, node: NodeDefinition) -> JsonObject | None:

@@ -53,7 +53,7 @@ class Journal(Protocol):
     """Records executions and returns what was recorded."""
 
     async def recorded(self, execution: Execution) -> SettledExecution | ExecutionHold | None:
-        """Returns what the journal recorded of the execution, or None."""
+        """Returns the recorded result of the execution, or None."""
         ...
 
     async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:

@@ -1,4 +1,4 @@
-"""Currency codes, and the currencies that a sign can stand for."""
+"""Currency codes, and the currencies that a sign can denote."""
 
 # Every active code of ISO 4217.
 _ACTIVE = """
@@ -73,7 +73,7 @@ SIGNS = {
 
 
 def currencies_of(sign: str) -> frozenset[str] | None:
-    """Returns the currencies that a sign or code can stand for; None for any other text."""
+    """Returns the currencies that a sign or code can denote; None for any other text."""
     capital = sign.upper()
     if capital in CODES:
         return frozenset({capital})

@@ -60,5 +60,5 @@ class GoogleContactsNode(HttpServiceNode):
     operations = _OPERATIONS
 
     def lacks_response(self, node: NodeDefinition) -> bool:
-        """Returns True: n8n outputs the contact's fields in a form of its own."""
+        """Returns True, because n8n outputs the contact's fields in a form that Steward does not build."""
         return True
