@@ -188,5 +188,5 @@ def test_a_body_in_tiny_chunks_takes_no_more_than_its_size() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(body.furnished()) == 200_000
+    assert len(body.whole()) == 200_000
     assert peak < 1_000_000

@@ -136,7 +136,7 @@ async def test_a_kept_connection_stays_where_it_was_judged(tmp_path: Path) -> No
     """A later answer does not move it."""
     stored = CLOSING.replace(b"connection: close\r\n", b"")
     async with shop(
-        tmp_path, lambda time: [PUBLIC] if time == 0 else ["10.0.0.5"], response=stored
+        tmp_path, lambda time: [PUBLIC] if time == 0 else ["10.0.0.5"], reply=stored
     ) as rebinding_shop:
         assert [await rebinding_shop.read() for _ in range(3)] == [b"{}"] * 3
         assert rebinding_shop.internet.connected == [PUBLIC]

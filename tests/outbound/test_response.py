@@ -75,14 +75,14 @@ def test_both_ways_of_compression_are_read_in_any_pieces(name: str, pack: object
         body = BodyReader(name)
         for index in range(0, len(packed), step):
             body.feed(packed[index : index + step])
-        assert body.furnished() == raw
+        assert body.whole() == raw
 
 
 def test_an_answer_over_ten_mebibytes_is_broken_and_at_the_limit_read() -> None:
     """See docs/design/connectors.md#limits."""
     body = BodyReader("")
     body.feed(b"x" * RESPONSE_BYTES)
-    assert len(body.furnished()) == RESPONSE_BYTES
+    assert len(body.whole()) == RESPONSE_BYTES
     with pytest.raises(UnusableResponse):
         body.feed(b"x")
 
@@ -106,7 +106,7 @@ def test_strange_and_damaged_compression_is_broken() -> None:
     cut = BodyReader("gzip")
     cut.feed(gzip.compress(b"abc" * 1000)[:-8])
     with pytest.raises(UnusableResponse):
-        cut.furnished()
+        cut.whole()
 
 
 def test_the_text_of_a_platform_is_cut_and_cleaned() -> None:
