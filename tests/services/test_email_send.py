@@ -15,7 +15,7 @@ from steward.model.run import Mode, RunStatus
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
 from tests.imports.exports import automated, chain, code, node
-from tests.imports.replies.workflows import output_items
+from tests.imports.responses.workflows import output_items
 from tests.outbound.mail_server import PASSWORD, USER, MailScript, mail_server
 from tests.runs.shop import HOST, Shop
 from tests.services.running import findings_of, mail_of, shop_beside
