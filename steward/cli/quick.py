@@ -9,7 +9,7 @@ from steward.cli.env_file import MissingPath, UnreadableEnvFile, merged, without
 from steward.version import __version__
 
 TIMEOUT_SECONDS = 5.0
-# The default addresses of `serve` and `worker`, and their expected answers.
+# The default addresses of `serve` and `worker`, and their expected responses.
 ADDRESSES = (
     ("STEWARD_LISTEN", "127.0.0.1:8400", "/healthz"),
     ("STEWARD_METRICS_LISTEN", "127.0.0.1:9464", "/metrics"),

@@ -79,7 +79,7 @@ async def _call(command: Command, args: CliArgs) -> Facts | None:
 
 def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     parser = _Parser(prog="steward", description="Self-hosted automations for merchants.")
-    parser.add_argument("--json", action="store_true", help="answer with one JSON object")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.add_argument("--env-file", metavar="PATH", help="read settings from this file too")
     parser.add_argument(
         "--version", action="version", version=f"steward {__version__}", help="print the version"

@@ -43,7 +43,7 @@ async def check_settings(
     """Checks settings against the account itself; stores nothing.
 
     Raises ValidationFailed (`kind`, `settings.<field>`) when the settings are wrong or the account refuses
-    them, and NotConnected when it does not answer.
+    them, and NotConnected when it does not respond.
     """
     connector = vault.connectors.get(kind)
     if connector is None:

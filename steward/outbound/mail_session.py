@@ -36,7 +36,7 @@ _OUR_NAME = "[127.0.0.1]"
 class MailRelay:
     """Carries bytes between a connected socket and aiosmtplib, which stores everything a server sends.
 
-    `near` is the end for aiosmtplib; after 1 MiB of answers the connection ends.
+    `near` is the end for aiosmtplib; after 1 MiB of replies the connection ends.
     """
 
     def __init__(self, connection: socket.socket) -> None:

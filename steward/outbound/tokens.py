@@ -37,7 +37,7 @@ _REFUSED = {
     UserSignIn: "The sign-in is no longer accepted. It may have been revoked. Sign in again.",
 }
 Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[PlatformResponse]]
-_UNNAMED_LIFETIME_S = 3600  # for a token whose answer has no lifetime (RFC 6749, 5.1)
+_UNNAMED_LIFETIME_S = 3600  # for a token whose response has no lifetime (RFC 6749, 5.1)
 
 
 class RefreshTokens(Protocol):

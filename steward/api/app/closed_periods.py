@@ -406,7 +406,7 @@ def _check_range(since: datetime, until: datetime, now: datetime) -> None:
 async def freeze(tx: Tx, call: ApiCall) -> Response:
     """Handles `POST /app/freeze`.
 
-    Stops all changes from now on; a freeze that is already in force is answered with status 200.
+    Stops all changes from now on; a freeze that is already in force is returned with status 200.
     """
     body: FreezeBody = call.body
     if body.scope.kind is ClosedScopeKind.AUTOMATION:

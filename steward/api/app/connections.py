@@ -189,7 +189,7 @@ async def prepare_check(call: ApiCall) -> tuple[int, Health]:
 async def check(tx: Tx, call: ApiCall) -> Response:
     """Handles `POST /app/connections/{integrationId}/check`.
 
-    A check that fails is answered with status 200 too.
+    The status is 200 also if the check fails.
     """
     version, health = call.prepared
     integration = _integration(call)
@@ -209,7 +209,7 @@ async def rename(tx: Tx, call: ApiCall) -> Response:
 async def unsubscribe(call: ApiCall) -> None:
     """Ends the store's event subscriptions before its keys are erased.
 
-    A store that does not answer is disconnected anyway: its event address is closed.
+    A store that does not respond is disconnected anyway: its event address is closed.
     """
     context = call.context
     vault: Vault = context.vault

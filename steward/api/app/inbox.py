@@ -53,7 +53,7 @@ class InboxEntry(msgspec.Struct):
 class InboxResponse(msgspec.Struct):
     """A page of the inbox, newest first, and how many lines are unread, counted to 1,000.
 
-    `mail_down_since` is answered to owners only: since when mail waits and none is accepted.
+    `mail_down_since` is returned to owners only: since when mail waits and none is accepted.
     """
 
     notices: list[InboxEntry]

@@ -212,7 +212,7 @@ async def prepare_test(call: ApiCall) -> RouteTest:
 async def test(tx: Tx, call: ApiCall) -> Response:
     """Handles `POST /app/notification-routes/{routeId}/test`.
 
-    A test that is not accepted is answered with status 200 too.
+    The status is 200 also if the test is not accepted.
     """
     return await _tested(tx, call, ends_broken=False)
 

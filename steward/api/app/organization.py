@@ -77,7 +77,7 @@ class CredentialRecord(msgspec.Struct):
 
 
 class CredentialsResponse(msgspec.Struct):
-    """All credentials of the organization, oldest first; `api_access`: the API answers at all."""
+    """All credentials of the organization, oldest first; `api_access`: whether the API is switched on."""
 
     api_access: bool
     login_url: str

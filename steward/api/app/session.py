@@ -83,7 +83,7 @@ class SessionWire(msgspec.Struct):
 
 
 class SessionResponse(msgspec.Struct):
-    """A session as answered."""
+    """A session in the form of the API."""
 
     session: SessionWire
 
@@ -155,7 +155,7 @@ def require_session(call: ApiCall) -> CurrentSession:
 
 
 def response_with_session(call: ApiCall, opened: OpenedSession) -> ResponseWithHeaders:
-    """Returns the answer with a new session and its cookie."""
+    """Returns the response with a new session and its cookie."""
     response = SessionResponse(_wire(call, opened.session, opened.memberships, cookie=opened.cookie))
     return ResponseWithHeaders(response, headers=(_set_cookie(call, opened.cookie),))
 

@@ -96,7 +96,7 @@ def replayed(response: msgspec.Struct) -> ResponseWithHeaders:
 
 
 class PreparedIsStale(Exception):
-    """Raised when data that `prepare` read has changed; the handler retries once, then answers 503."""
+    """Raised when data that `prepare` read has changed; the handler retries once, then responds with 503."""
 
 
 Response: TypeAlias = msgspec.Struct | ResponseWithHeaders
@@ -177,7 +177,7 @@ class Operation:
     body_limit: int = MIB
     body_values: int = 50_000
     seconds: float = 10.0
-    is_small_read: bool = field(init=False)  # answered in the transaction that authenticates the caller
+    is_small_read: bool = field(init=False)  # served in the transaction that authenticates the caller
 
     def __post_init__(self) -> None:
         small_read = self.small and not self.writes and self.prepare is None

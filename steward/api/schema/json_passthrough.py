@@ -1,4 +1,4 @@
-"""Schemas of stored JSON that answers pass on unchanged, for the OpenAPI document.
+"""Schemas of stored JSON that responses pass on unchanged, for the OpenAPI document.
 
 These classes are never instantiated: the rows hold this JSON, and responses contain it unchanged.
 """

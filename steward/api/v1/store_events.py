@@ -18,7 +18,7 @@ _KEY = re.compile(r"[A-Za-z0-9]{32}")
 
 
 async def post(raw_request: RawRequest, context: AppContext) -> Reply:
-    """Receives a delivery; answers 200 once it is stored or can be ignored.
+    """Receives a delivery; responds with 200 once it is stored or can be ignored.
 
     Raises NotFound (an unknown address), TooLarge, Unauthenticated (the signature), Unavailable.
     """

@@ -53,7 +53,7 @@ class ServerConnection(_Connection):
 
     host = 0  # the position of its server in the URL, from 1
     losses = 0  # the value of `Hosts.losses` when it was last known to work
-    is_committing = False  # a commit was sent and not yet answered
+    is_committing = False  # a commit was sent and not yet confirmed
     has_context = False  # a small read left its tenant context on it
     is_unconfirmed = False  # a commit was confirmed before the standby had it
     opened_at = 0.0  # on the monotonic clock, as is the next

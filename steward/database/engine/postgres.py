@@ -66,7 +66,7 @@ _REASONS: Sequence[tuple[type[BaseException], str]] = (
     (asyncpg.OperatorInterventionError, "shut_down"),
 )
 # The server cancels a statement after this share of its caller's deadline: the caller then knows that nothing
-# was written, and the connection stays usable. A server that no longer answers is given up at the deadline.
+# was written, and the connection stays usable. A server that no longer responds is given up at the deadline.
 _SERVER_SHARE = 0.9
 _IDLE_MS = 10_000
 _DISCARD_PLANS = "DISCARD PLANS"
@@ -311,7 +311,7 @@ class PostgresEngine:
     def _closed_when_lost(self, connection: ServerConnection) -> Iterator[None]:
         """Closes a connection whose server was lost or accepts no writes; the pool does not reuse it.
 
-        It closes at once, without a rollback: a server that does not answer would not answer that either,
+        It closes at once, without a rollback: a server that does not respond would not respond to that either,
         and a response after the deadline cannot be trusted.
         """
         try:

@@ -15,7 +15,7 @@ from steward.runs.writes.apply import MustWait
 # event comes only once, so its run also retries without being asked to.
 _RETRY_AFTER_LIMIT = timedelta(hours=1)
 _EVENT_RUN_LIMIT = timedelta(minutes=15)
-# How much of a platform's answer a failure message quotes.
+# How much of a platform's response a failure message quotes.
 _MAX_QUOTE = 160
 MIN_PAUSE, MAX_PAUSE = timedelta(seconds=15), timedelta(minutes=5)
 
@@ -66,8 +66,8 @@ def _failure_message(error: CallError) -> str:
     if error.status is not None:
         # An HTML page is of no use to a merchant.
         is_plain = 0 < len(error.platform_text) <= _MAX_QUOTE and "<" not in error.platform_text
-        answered = f"It answered {error.status}" + (f" (“{error.platform_text}”)" if is_plain else "")
-        return f"{error.message} {answered}{_in_a_row(error.attempts)}."
+        status = f"It answered {error.status}" + (f" (“{error.platform_text}”)" if is_plain else "")
+        return f"{error.message} {status}{_in_a_row(error.attempts)}."
     return error.message if error.attempts == 1 else f"{error.message} It was tried {error.attempts} times."
 
 

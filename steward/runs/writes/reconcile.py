@@ -97,7 +97,7 @@ async def _repeat_batch(
 ) -> list[Verdict]:
     """Repeats a whole batch under its idempotency key; returns nothing when it has to be read back instead.
 
-    Only the account's own decisions count: while it answers none, the first attempt may have done all.
+    Only the account's own decisions count: while there is none, the first attempt may have written all.
     """
     now = ledger.now
     connection = ledger.connected(entry)

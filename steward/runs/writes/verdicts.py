@@ -64,7 +64,7 @@ async def _store_verdict(
             and entry.integration is not None
             and written_object.id is not None
         ):
-            # A write whose answer was lost is still the automation's own, so its event is an echo.
+            # A write whose response was lost is still the automation's own, so its event is an echo.
             own_change = ChangedObject(
                 entry.integration, written_object.type, written_object.id, None, set_modified_at=False
             )

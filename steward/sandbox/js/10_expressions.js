@@ -150,8 +150,8 @@ const withZones = (act) => {
   run.missingZones = '';
   const randomState = run.randomState;
   try {
-    const answer = act();
-    if (!run.missingZones) return answer;
+    const result = act();
+    if (!run.missingZones) return result;
   } catch (error) {
     if (!run.missingZones) throw error;
   }
