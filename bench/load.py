@@ -1,4 +1,4 @@
-"""The callers of the HTTP measurements: kept-alive connections that send the next request on each answer."""
+"""The callers of the HTTP measurements: kept-alive connections that send a request on each response."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ CONNECTIONS = 16
 
 @dataclass(slots=True)
 class PendingRequests:
-    """Requests still to be sent, and how many answers are still to come."""
+    """Requests still to be sent, and how many responses are still to come."""
 
     to_send: int
     to_come: int
@@ -20,7 +20,7 @@ class PendingRequests:
 
 
 class Caller(asyncio.Protocol):
-    """One connection; every answer must be a 200 or 201 of the length its head names."""
+    """One connection; every response must be a 200 or 201 of the length its head names."""
 
     def __init__(self, requests: Iterator[bytes], pending: PendingRequests) -> None:
         self._requests = requests
@@ -45,7 +45,7 @@ class Caller(asyncio.Protocol):
             self._transport.write(next(self._requests))
 
     def data_received(self, data: bytes) -> None:
-        """Counts a whole answer and sends the next request."""
+        """Counts a whole response and sends the next request."""
         self._seen += data
         head, separator, body = self._seen.partition(b"\r\n\r\n")
         if not separator:
@@ -63,7 +63,7 @@ class Caller(asyncio.Protocol):
         self._next()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """An answer that will not come."""
+        """A response that will not come."""
         self._fail(b"the connection was closed")
 
     def _fail(self, seen: bytes) -> None:
@@ -88,12 +88,12 @@ def posting(path: str, headers: Mapping[str, str], body: bytes) -> bytes:
 
 
 async def get(port: int, path: str, headers: Mapping[str, str]) -> bytes:
-    """One answer's body."""
+    """One response's body."""
     return await response_to(port, request(path, headers))
 
 
 async def response_to(port: int, sent: bytes) -> bytes:
-    """The body of the answer to a request, over a connection of its own."""
+    """The body of the response to a request, over a connection of its own."""
     loop = asyncio.get_running_loop()
     pending = PendingRequests(1, 1, loop.create_future())
     transport, caller = await loop.create_connection(lambda: Caller(repeat(sent), pending), "127.0.0.1", port)

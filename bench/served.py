@@ -1,4 +1,4 @@
-"""A server process of the HTTP measurements: the service, or a fixed answer of the bare framework.
+"""A server process of the HTTP measurements: the service, or a fixed response of the bare framework.
 
 `python -m bench.served HANDLE bare|URL FOLDER`: HANDLE is the number of a listening socket it was given.
 Both are served by the same server with the same settings, and both tell the CPU time they have used.
@@ -25,7 +25,7 @@ HEADERS = [(b"content-type", b"application/json"), (b"content-length", str(len(B
 
 
 async def bare(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
-    """The least an answer costs here: one fixed body, no caller, no database."""
+    """The least a response costs here: one fixed body, no caller, no database."""
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     await send({"type": "http.response.body", "body": BARE})
 

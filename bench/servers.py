@@ -77,6 +77,6 @@ def serving(what: str, folder: Path) -> Iterator[Server]:
 
 
 async def ready(server: Server, path: str, headers: Mapping[str, str]) -> None:
-    """Waits for the first answer; the socket listens from the start."""
+    """Waits for the first response; the socket listens from the start."""
     async with asyncio.timeout(30):
         await get(server.port, path, headers)

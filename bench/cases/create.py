@@ -1,4 +1,4 @@
-"""POST create over a real socket: a new automation each, durable before its answer."""
+"""POST create over a real socket: a new automation each, durable before its response."""
 
 import contextlib
 import json

@@ -79,7 +79,7 @@ async def _measured(bench: Bench, env: Env) -> AsyncIterator[OpenCase]:
 async def _round(
     bench: Bench, automations: list[Automation], begun: Begun, count: int
 ) -> Mapping[str, float]:
-    """From the call of run now (its commit included) and from its answer to the first step."""
+    """From the call of run now (its commit included) and from its response to the first step."""
     offered, answered = [], []
     for number in range(count):
         begun.seen.clear()

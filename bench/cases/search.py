@@ -1,4 +1,4 @@
-"""The search in an organization whose 100,000 runs changed a million objects: how long an answer takes."""
+"""The search in an organization whose 100,000 runs changed a million objects: how long a response takes."""
 
 import contextlib
 import random

@@ -119,7 +119,7 @@ def _deliveries(stores: list[Store]) -> Iterator[bytes]:
 
 
 async def _round(server: Server, sent: Iterator[bytes], count: int) -> Mapping[str, float]:
-    """Milliseconds from the moment a delivery was due to its answer, no matter who was still busy."""
+    """Milliseconds from the moment a delivery was due to its response, no matter who was still busy."""
     idle: asyncio.Queue[_IdleConnection] = asyncio.Queue()
     for _ in range(CALLERS):
         idle.put_nowait(await _IdleConnection.connect(server.port))
@@ -162,7 +162,7 @@ class _IdleConnection:
         return cls(caller, transport)
 
     async def ask(self, delivery: bytes) -> None:
-        """Sends a delivery and waits for its answer."""
+        """Sends a delivery and waits for its response."""
         pending = PendingRequests(1, 1, asyncio.get_running_loop().create_future())
         self._caller.next_of(iter((delivery,)), pending)
         await pending.done

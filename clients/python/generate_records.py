@@ -32,7 +32,7 @@ class Records:
         self.schemas: Json = document["components"]["schemas"]
 
     def module(self) -> str:
-        """The module of records: every object that an answer may hold."""
+        """The module of records: every object that a response may hold."""
         version = self.document["info"]["version"]
         needed = [name for name in self.schemas if name in self.answered()]
         return HEAD + _RECORDS.format(version=version) + "".join(self._record(name) for name in needed)

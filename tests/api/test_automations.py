@@ -528,7 +528,7 @@ async def test_the_web_app_shows_the_history(desk: AutomationsApi) -> None:
 
 
 async def test_an_automation_of_a_template_has_no_variables(desk: AutomationsApi) -> None:
-    """Leaves the field out of answers, and refuses it."""
+    """Leaves the field out of responses, and refuses it."""
     automation = await desk.create()
     assert "variables" not in automation
     response = await desk.member.patch(

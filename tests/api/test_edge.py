@@ -114,7 +114,7 @@ async def test_a_head_that_does_not_arrive_ends_the_connection(service: Service)
 
 
 async def test_a_client_that_does_not_read_is_disconnected(service: Service) -> None:
-    """Closes a connection whose client does not read the answers, and honours `Connection: close`."""
+    """Closes a connection whose client does not read the responses, and honours `Connection: close`."""
     assert ConnectionLimits().unread_seconds == 15.0
     limits = ConnectionLimits(unread_seconds=0.1)
     request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 60

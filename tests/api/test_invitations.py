@@ -22,7 +22,7 @@ WEEK = 7 * 24 * 3600
 
 
 async def invite(owner: Caller, email: str = "nina@example.com", **body: Any) -> ApiResponse:
-    """Invites an address and returns the answer."""
+    """Invites an address and returns the response."""
     return await owner.post(PEOPLE, {"email": email, "role": "member", **body})
 
 

@@ -1,4 +1,4 @@
-"""Both forms of the login, their refusals and the answer."""
+"""Both forms of the login, their refusals and the response."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ FORM = "application/x-www-form-urlencoded"
 async def form(
     service: Service, fields: dict[str, str] | list[tuple[str, str]], *, authorization: str | None = None
 ) -> ApiResponse:
-    """Logs in by the form variant and returns the answer."""
+    """Logs in by the form variant and returns the response."""
     headers = {"Content-Type": FORM}
     if authorization is not None:
         headers["Authorization"] = authorization

@@ -33,7 +33,7 @@ def sent(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
 async def edit(
     desk: AutomationsApi, verb: str, automation: dict[str, Any], body: object, caller: Caller | None = None
 ) -> ApiResponse:
-    """Posts move, skip or unskip and returns the answer."""
+    """Posts move, skip or unskip and returns the response."""
     return await (caller or desk.member).post(f"{PATH}/{automation['id']}/occurrences/{verb}", body)
 
 

@@ -126,7 +126,7 @@ def test_a_field_may_be_absent_or_null_and_not_both() -> None:
 
 
 def test_operations_are_named_tagged_and_say_how_they_are_called(document: Json) -> None:
-    """Gives every operation an id, known tags, scope, idempotence, paging and the headers of its answers."""
+    """Gives every operation an id, known tags, scope, idempotence, paging and its headers."""
     tags = {tag["name"] for tag in document["tags"]}
     named = {}
     for item in document["paths"].values():

@@ -21,7 +21,7 @@ async def caller(probed: Service) -> Caller:
 
 
 async def send(caller: Caller, content: bytes, path: str = ECHO, **headers: str) -> ApiResponse:
-    """Posts raw bytes as JSON and returns the answer."""
+    """Posts raw bytes as JSON and returns the response."""
     return await caller.call(
         "POST", path, content=content, headers={"Content-Type": "application/json", **headers}
     )

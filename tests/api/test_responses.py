@@ -1,4 +1,4 @@
-"""The answer's envelope, headers and request ids, CORS, and what a bug answers."""
+"""The response's envelope, headers and request ids, CORS, and what a bug answers."""
 
 import json
 

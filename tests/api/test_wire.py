@@ -55,7 +55,7 @@ class WireConnection:
         return method + b" " + path + b" HTTP/" + version + b"\r\n" + host + kind + headers + b"\r\n"
 
     async def next(self, *, has_body: bool = True) -> Response:
-        """Reads the next answer on the connection."""
+        """Reads the next response on the connection."""
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("ascii").split("\r\n")
         status = int(lines[0].split(" ")[1])
         headers = dict(line.split(": ", 1) for line in lines[1:] if line)
@@ -66,7 +66,7 @@ class WireConnection:
         return Response(status, headers, body)
 
     async def send(self, sent: bytes, *, has_body: bool = True) -> Response:
-        """Sends bytes and returns the answer."""
+        """Sends bytes and returns the response."""
         self.writer.write(sent)
         return await self.next(has_body=has_body)
 

@@ -47,7 +47,7 @@ async def callers(two: TwoOrganizations, row: Operation, *, name: str = "owner")
 async def response_to(
     caller: Caller, row: Operation, path: str, *, body: Any = None, query: Mapping[str, Any] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
-    """Returns status, headers and bytes of an answer, without the request's id."""
+    """Returns status, headers and bytes of a response, without the request's id."""
     headers = dict(caller.headers)
     if caller.csrf is not None:
         headers["X-CSRF-Token"] = caller.csrf
@@ -63,7 +63,7 @@ async def response_to(
 async def tried(
     caller: Caller, row: Operation, path: str, body: Any, *, sent: object
 ) -> tuple[int, dict[str, str], bytes]:
-    """Returns the answer to a body, without the id that the caller has sent itself."""
+    """Returns the response to a body, without the id that the caller has sent itself."""
     status, headers, raw = await response_to(caller, row, path, body=body)
     headers.pop("content-length")
     return status, headers, raw.replace(f" {sent}.".encode(), b" what was sent.")

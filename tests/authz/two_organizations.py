@@ -109,7 +109,7 @@ class TwoOrganizations:
     sessions: dict[str, Caller] = field(default_factory=dict)
 
     def told(self, raw: bytes) -> list[str]:
-        """Returns the other organization's words in an answer."""
+        """Returns the other organization's words in a response."""
         text = raw.decode("utf-8")
         return [word for word in self.theirs_alone if word in text]
 

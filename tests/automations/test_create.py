@@ -84,7 +84,7 @@ async def test_spread_follows_the_id_and_the_setting(world: World) -> None:
 
 
 async def test_inputs_are_answered_with_their_defaults(world: World) -> None:
-    """The answer contains the inputs with their defaults. See docs/design/api/automations.md#requests."""
+    """The response contains the inputs with their defaults. See docs/design/api/automations.md#requests."""
     automation = await world.create(inputs={"note": "x"})
     assert automation.inputs == {"note": "x", "threshold": 5}
 

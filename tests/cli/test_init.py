@@ -128,7 +128,7 @@ def test_a_refused_init_can_be_run_again(tmp_path: Path, words: tuple[str, ...],
 
 
 def test_a_database_that_does_not_answer_is_not_kept(tmp_path: Path) -> None:
-    """Writes nothing while the database of the answers cannot be reached."""
+    """Writes nothing while the database of the responses cannot be reached."""
     folder, address = tmp_path / "data", tmp_path / "address"
     address.write_text(f"postgresql://steward:x@127.0.0.1:{free_port()}/steward")
     done = init_in(folder, "--yes", *OWNER, "--database-url-file", str(address))

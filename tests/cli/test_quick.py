@@ -70,7 +70,7 @@ def test_only_the_address_that_is_set_is_asked() -> None:
     "response", [b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n", b"", b"what?\r\n\r\n"]
 )
 def test_an_unhealthy_process_is_reported(response: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exits with 1 and a message for any answer but 200, also for none."""
+    """Exits with 1 and a message for any response but 200, also for none."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
 
         def serve() -> None:

@@ -332,7 +332,7 @@ async def test_tries_keep_to_the_service_and_to_the_deadline(embedded: Caller) -
     embedded.transport.respond = lambda name, number: httpx.Response(
         302, headers={"location": "https://x.example/"}
     )
-    with pytest.raises(errors.StewardError, match="not an answer of Steward"):
+    with pytest.raises(errors.StewardError, match="not a response of Steward"):
         await embedded.steward.status.get()
 
 
@@ -355,7 +355,7 @@ async def test_a_run_is_waited_for(embedded: Caller) -> None:
 
 
 async def test_errors_name_fields_and_unknown_fields_are_set_aside(embedded: Caller) -> None:
-    """A refusal by fields, a missing record, and an answer of a later release."""
+    """A refusal by fields, a missing record, and a response of a later release."""
     with pytest.raises(errors.ValidationFailed) as wrong:
         await embedded.steward.automations.create(
             template_id=TEMPLATE, name="", inputs={}, schedule={"cadence": "weekly"}

@@ -28,7 +28,7 @@ RUNS = int(os.environ.get("FREEZE_RUNS", "3"))
 SEEDS = int(os.environ.get("FREEZE_SEEDS", "1"))
 FIRST = int(os.environ.get("FREEZE_FROM", "1"))
 PRODUCTS = 10  # of each run; every tenth product has variations, which are written by another request
-# A write whose periods were read just before the freeze may leave up to this long after its answer.
+# A write whose periods were read just before the freeze may leave up to this long after its response.
 LATEST_S = 6.0
 STOPPED_S = 60.0
 STEPS = 100_000  # at most; the runs have ended long before

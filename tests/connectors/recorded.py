@@ -36,7 +36,7 @@ def _body(response: dict[str, Any]) -> bytes:
 
 
 def recorded_response(name: str) -> PlatformResponse:
-    """Returns the answer of an exchange as the HTTP client delivers it."""
+    """Returns the response of an exchange as the HTTP client delivers it."""
     response = exchange(name)["response"]
     return PlatformResponse(response["status"], response["headers"], _body(response))
 
@@ -49,7 +49,7 @@ class Recorded(httpx.AsyncBaseTransport):
         self.requests: list[httpx.Request] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Returns the recorded answer. Raises LookupError for a call that was not recorded."""
+        """Returns the recorded response. Raises LookupError for a call that was not recorded."""
         self.requests.append(request)
         for held in self._remaining_exchanges:
             if (held["request"]["method"], held["request"]["path"]) == (request.method, request.url.path):

@@ -64,7 +64,7 @@ async def canaries(shop: Shop) -> set[str]:
 
 
 def failing(both: ConnectedService, stored: set[str]) -> None:
-    """Lets every account refuse every call from now on, with its own keys in the answer."""
+    """Lets every account refuse every call from now on, with its own keys in the response."""
     echo = " ".join(sorted(stored))[:3_000]
     body = {"code": "woocommerce_rest_cannot_view", "message": echo, "error": {"message": echo}}
     both.shop.fault("status", "*", "/**", status=400, body=body, count=-1)

@@ -336,7 +336,7 @@ async def test_a_client_is_tried_without_a_test_address(world: PartnerClients) -
 async def test_a_server_that_misbehaves_ends_in_an_error(
     world: PartnerClients, respond: Any, error: type
 ) -> None:
-    """Raises CallError for an answer that is too large, slow or cut off."""
+    """Raises CallError for a response that is too large, slow or cut off."""
     world.api.respond = respond
     secrets = connected(SIGN_INS["bearer"])
     with pytest.raises(error):

@@ -145,7 +145,7 @@ async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Co
 
 
 async def test_a_blind_append_stays_unknown(sheet: Connection, world: FakePlatformsClient) -> None:
-    """Leaves an append without keys unknown when its answer is lost, and never sends it again.
+    """Leaves an append without keys unknown when its response is lost, and never sends it again.
 
     See docs/design/writes.md#idempotency-classes.
     """
@@ -178,7 +178,7 @@ async def test_a_lost_answer_is_settled_by_the_keys_or_the_cells(
     state: WriteState,
     settled: WriteState,
 ) -> None:
-    """Settles a lost answer by the keys or cells in the sheet without a second write.
+    """Settles a lost response by the keys or cells in the sheet without a second write.
 
     See docs/design/writes.md#idempotency-classes.
     """

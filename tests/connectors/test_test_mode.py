@@ -95,7 +95,7 @@ class HastyClock(FakeClock):
 
 @dataclass
 class Recording(httpx.AsyncBaseTransport):
-    """Records every request and gives the same answer to all."""
+    """Records every request and gives the same response to all."""
 
     response: Any
     sent: list[httpx.Request] = field(default_factory=list)
@@ -148,7 +148,7 @@ TARGETS = st.sampled_from(["7", "7/8", "item:7@8", "/x", "Tab", ""])
 async def test_nothing_but_reads_leaves_where_a_test_run_works(
     kind: str, target: str, values: Any, response: Any
 ) -> None:
-    """Sends only reads for every operation, whatever its values and the platform's answer.
+    """Sends only reads for every operation, whatever its values and the platform's response.
 
     See docs/design/connectors.md#test-mode.
     """

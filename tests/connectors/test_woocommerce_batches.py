@@ -92,7 +92,7 @@ async def test_one_object_is_written_at_its_own_address(
 async def test_an_item_that_broke_in_the_shop_is_unknown(
     shop: Connection, world: FakePlatformsClient
 ) -> None:
-    """Treats an item's 5xx inside a 200 answer as unknown and its 400 as refused.
+    """Treats an item's 5xx inside a 200 response as unknown and its 400 as refused.
 
     See docs/design/connectors.md#errors.
     """

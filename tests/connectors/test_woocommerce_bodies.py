@@ -113,7 +113,7 @@ async def test_a_403_page_on_a_write_is_unknown_and_read_back(
 
 
 async def test_a_check_warns_of_notices_and_continues(shop: Connection, world: FakePlatformsClient) -> None:
-    """Warns of notices in every answer and reads the data behind them."""
+    """Warns of notices in every response and reads the data behind them."""
     inner = world.transport
 
     class Noisy(httpx.AsyncBaseTransport):

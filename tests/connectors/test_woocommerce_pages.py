@@ -27,7 +27,7 @@ class Shop:
     ids: list[int]
     slow: Callable[[int, int], bool] = lambda count, length: False
     before: Callable[[int], None] = lambda count: None
-    timeout: int | None = None  # a proxy's status; None when no answer comes at all
+    timeout: int | None = None  # a proxy's status; None when no response comes at all
     late: type[httpx.TimeoutException] = httpx.ReadTimeout
     requested_pages: list[tuple[int, int]] = field(default_factory=list)
 

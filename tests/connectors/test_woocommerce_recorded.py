@@ -74,7 +74,7 @@ def test_a_recorded_error_is_the_error_it_means(name: str, write: bool, kind: ty
 
 
 def test_maintenance_names_its_wait_and_a_wrong_type_its_fields() -> None:
-    """Reads the wait from a maintenance answer and the field names from an answer about wrong types.
+    """Reads the wait from a maintenance response and the field names from a response about wrong types.
 
     See docs/design/connectors.md#errors.
     """

@@ -49,7 +49,7 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 async def test_a_tag_that_wordpress_would_change_is_put_on_and_found_again(
     shop: Connection, world: FakePlatformsClient, tag: str, four_bytes: bool
 ) -> None:
-    """Applies the tag by the shop's answer, plans no second change and finds the product by the tag."""
+    """Applies the tag by the shop's response, plans no second change and finds the product by the tag."""
     world.world.state.shop.holds_four_bytes = four_bytes
     for number in ("1", "2"):
         [product] = await shop.all(PRODUCTS, ProductsQuery(ids=(number,)))

@@ -15,7 +15,7 @@ from tests.runs.shop import Shop
 # A pair or a fault is drawn by this seed; a failing draw is printed with its case.
 SEED = os.environ.get("CRASH_SEED", "20_260_501")
 # One in so many visits, beside the first of each point on PostgreSQL and the last on SQLite. Each engine
-# takes the faults that the other one leaves, lost requests and lost answers. `make soak` takes all on both.
+# takes the faults that the other one leaves, lost requests and lost responses. `make soak` takes all on both.
 EVERY = int(os.environ.get("CRASH_EVERY", "80"))
 IS_WHOLE = EVERY == 1
 PAIRS = int(os.environ.get("CRASH_PAIRS", "1"))
@@ -119,7 +119,7 @@ async def test_a_kill_beside_a_lost_request_or_answer_loses_and_doubles_nothing(
     count = len(await visits(shop, kind))
     draw = random.Random(f"{SEED} {kind} {shop.engine.dialect} faults")
     failures = {}
-    # A list begins with a lost answer, then a lost request: by turns, each engine gets both.
+    # A list begins with a lost response, then a lost request: by turns, each engine gets both.
     turn = (shop.engine.dialect == "postgresql") + list(KINDS).index(kind)
     own_faults = FAULTS[kind][turn % 2 :: 2]
     for fault in FAULTS[kind] if IS_WHOLE else own_faults:

@@ -1,4 +1,4 @@
-"""Tests one change of each operation with a kill at the call or a lost answer: made at most once."""
+"""Tests one change of each operation with a kill at the call or a lost response: made at most once."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable

@@ -54,7 +54,7 @@ async def _opened(url: str, clock: FakeClock) -> PostgresEngine:
 
 
 async def _answered(call: Callable[[], Awaitable[int]]) -> int:
-    """Returns the first answer; the pool may still try a connection of the silent time."""
+    """Returns the first response; the pool may still try a connection of the silent time."""
     responses: list[int] = []
 
     async def has_response() -> bool:

@@ -151,7 +151,7 @@ def client(address: str, folder: Path, peer: str = "127.0.0.1") -> httpx.AsyncCl
 
 
 async def _responses(address: str, folder: Path) -> list[tuple[int, dict[str, str], bytes]]:
-    """Returns the answers to calls of every kind, without headers that differ each time."""
+    """Returns the responses to calls of every kind, without headers that differ each time."""
     calls = (
         ("GET", "/healthz", b""),
         ("GET", "/readyz", b""),

@@ -1,4 +1,4 @@
-"""Tests what scripts and expressions compute against the answers of Node.js 22 and luxon 3.7.
+"""Tests what scripts and expressions compute against the results of Node.js 22 and luxon 3.7.
 
 See docs/design/imports-n8n.md#names.
 """

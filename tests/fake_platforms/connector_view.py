@@ -45,7 +45,7 @@ _NOW = datetime(2026, 11, 21, tzinfo=UTC)
 _SHOP = IntegrationId(1)
 _RUN = RunId("01KAH1B0M4N7P9Q2R5S8T1V3W6")
 _KEYS = [write_key(_RUN, "s", "-", position=n, part=1, version=1) for n in range(200)]
-# The fields that the connector asks for and needs: an answer cut to fewer is not read as a record.
+# The fields that the connector asks for and needs: a response cut to fewer is not read as a record.
 _PRODUCT = {"id", "name", "type", "status", "tags", "manage_stock", "images", "catalog_visibility"}
 _ORDER = {"line_items", "refunds", "billing", "shipping", "coupon_lines", "meta_data", "date_paid_gmt"}
 _CUSTOMER = {"email", "meta_data", "first_name", "username"}
@@ -58,7 +58,7 @@ _OPERATIONS = {
 
 
 async def view_differences(exchange: Row) -> list[str]:
-    """Returns where the connector's error, records or outcomes of a recorded answer are wrong."""
+    """Returns where the connector's error, records or outcomes of a recorded response are wrong."""
     response = exchange["response"]
     if exchange["request"]["method"] in ("HEAD", "OPTIONS"):
         return []
@@ -105,7 +105,7 @@ def _error(exchange: Row) -> Iterator[str]:
 
 
 def _right_errors(exchange: Row) -> set[str]:
-    """Returns the right errors for an answer, row by row of the table for WooCommerce.
+    """Returns the right errors for a response, row by row of the table for WooCommerce.
 
     See docs/design/connectors.md#errors.
     """
@@ -287,7 +287,7 @@ def _whole_outcome(exchange: Row) -> WriteState:
 
 
 def right_outcomes(parts: list[Part], rows: Any) -> list[WriteState]:
-    """Judges each item by itself if the answer has all items in their order; otherwise all are unknown."""
+    """Judges each item by itself if the response has all items in their order; otherwise all are unknown."""
     fits = isinstance(rows, list) and len(rows) == len(parts)
     if fits:
         ids = [str(row.get("id")) if isinstance(row, dict) else "" for row in rows]
@@ -332,7 +332,7 @@ def _parts(addressed: Target, body: Row) -> Iterator[Part]:
 
 
 def _right_outcome(part: Part, row: Row) -> WriteState:
-    """Returns applied only if each field of the answer has the value that was sent.
+    """Returns applied only if each field of the response has the value that was sent.
 
     See docs/design/connectors.md#change-operations and docs/design/connectors.md#operations.
     """
@@ -366,7 +366,7 @@ class _Responses(httpx.AsyncBaseTransport):
         self._response = response
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Returns the recorded answer to any request."""
+        """Returns the recorded response to any request."""
         raw = httpx.ByteStream(_raw(self._response))
         return httpx.Response(
             self._response["status"], headers=self._response.get("headers") or {}, stream=raw

@@ -1,4 +1,4 @@
-"""Loads the state that a recording shows into a fake shop, from the recorded answers alone."""
+"""Loads the state that a recording shows into a fake shop, from the recorded responses alone."""
 
 import itertools
 import json
@@ -76,7 +76,7 @@ class View:
 
 
 def views(exchange: Row) -> Iterator[View]:
-    """Yields every object that an answer shows."""
+    """Yields every object that a response shows."""
     request, response = exchange["request"], exchange["response"]
     addressed, body = target(request["path"]), response.get("body")
     if addressed is None or response["status"] >= 300 or body is None:
@@ -110,7 +110,7 @@ _CUSTOMER_FIELDS = {
 
 @dataclass(slots=True)
 class ObjectHistory:
-    """Holds what the answers of a folder show of one object."""
+    """Holds what the responses of a folder show of one object."""
 
     fullest: Row = field(default_factory=dict)
     made_in: set[str] = field(default_factory=set)
@@ -127,7 +127,7 @@ class Recording:
             if isinstance(content, dict) and "exchanges" in content:
                 self.files[path.name] = content
         self._histories: dict[tuple[str, int], ObjectHistory] = {}
-        self._unseen = itertools.count(1_000_000)  # numbers for objects whose own number no answer shows
+        self._unseen = itertools.count(1_000_000)  # numbers for objects whose own number no response shows
         for name, content in self.files.items():
             for exchange in content["exchanges"]:
                 for view in views(exchange):
@@ -189,7 +189,7 @@ class Recording:
                     )
 
     def _shows_customer(self, name: str, field: str, value: str) -> bool:
-        """Returns whether an answer of the file shows a customer with this e-mail address or username."""
+        """Returns whether a response of the file shows a customer with this e-mail address or username."""
         rows = (view.row for exchange in self.files[name]["exchanges"] for view in views(exchange))
         return any(str(row.get(field, "")).casefold() == value.casefold() for row in rows)
 
@@ -212,7 +212,7 @@ def is_held(shop: FakeShop, kind: str, number: int) -> bool:
 
 
 def put(shop: FakeShop, kind: str, row: Row) -> None:
-    """Stores an object as an answer showed it, with defaults for the fields that the answer lacks."""
+    """Stores an object as a response showed it, with defaults for the fields that the response lacks."""
     stored = {key: value for key, value in row.items() if key not in _NOT_STORED}
     number = int(row["id"])
     match kind:
@@ -283,7 +283,7 @@ def catch_up(shop: FakeShop, exchange: Row) -> None:
             continue
         if view.method == "GET":
             held.update({key: value for key, value in view.row.items() if key in held})
-            # A product names variations that no answer showed; the shop does not have those.
+            # A product names variations that no response showed; the shop does not have those.
             if "variations" in held:
                 held["variations"] = [
                     variation_id for variation_id in held["variations"] if variation_id in shop.variations

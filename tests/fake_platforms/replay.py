@@ -29,7 +29,7 @@ _ODD = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError),
     *(httpx.HTTPError, CallError),
 )
-# Maps from data to data, whose keys are not part of an answer's shape.
+# Maps from data to data, whose keys are not part of a response's shape.
 _FREE_MAPS = ("options", "params", "details")
 
 
@@ -54,7 +54,7 @@ def _kind(value: Any) -> str:
 
 
 def shape_differences(theirs: Any, ours: Any, where: str = "") -> Iterator[str]:
-    """Yields where two answers differ in keys or types of values; lists are compared item by item."""
+    """Yields where two responses differ in keys or types of values; lists are compared item by item."""
     if _kind(theirs) != _kind(ours):
         yield f"{where or 'body'}: {_kind(theirs)} in the recording, {_kind(ours)} here"
     elif isinstance(theirs, dict):

@@ -129,7 +129,7 @@ def test_a_throttle_names_the_seconds_to_wait(served: ServedPlatforms) -> None:
 def test_a_drop_closes_the_connection_without_a_byte(
     served: ServedPlatforms, kind: str, applied: bool
 ) -> None:
-    """Closes the connection without an answer, before or after the write is applied.
+    """Closes the connection without a response, before or after the write is applied.
 
     See docs/design/fake-platforms.md#control.
     """

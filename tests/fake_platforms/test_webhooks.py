@@ -71,7 +71,7 @@ async def test_a_new_address_and_enabling_send_a_ping_and_a_new_name_does_not(
 
 
 async def test_the_secret_is_never_given_back(shop: httpx.AsyncClient) -> None:
-    """Leaves the secret out of the answer, as recorded."""
+    """Leaves the secret out of the response, as recorded."""
     number = await _listen(shop, "product.updated")
     assert SECRET not in (await shop.get(f"webhooks/{number}")).text
 

@@ -11,7 +11,7 @@ from tests.fake_platforms import connector_view, replay
 
 
 def test_every_recorded_exchange_and_delivery_agrees() -> None:
-    """Every recorded answer agrees with the fake shop and with the connector's view of it.
+    """Every recorded response agrees with the fake shop and with the connector's view of it.
 
     See docs/design/connectors.md#tests.
     """

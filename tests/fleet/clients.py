@@ -28,10 +28,10 @@ class Clients:
     faulty: list[str] = field(
         default_factory=list
     )  # answers of 500 and more that are not 503 with Retry-After
-    cut: int = 0  # connections that ended without an answer
+    cut: int = 0  # connections that ended without a response
 
     async def go_on(self) -> None:
-        """One automation after the other; whatever is no answer leaves the outcome unknown."""
+        """One automation after the other; whatever is no response leaves the outcome unknown."""
         while True:
             self.begun += 1
             await self._make(f"act {self.begun}")

@@ -12,7 +12,7 @@ class Outcome(StrEnum):
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
-    UNKNOWN = "unknown"  # 503, a cut connection, or no answer in time
+    UNKNOWN = "unknown"  # 503, a cut connection, or no response in time
 
 
 @dataclass(frozen=True, slots=True)

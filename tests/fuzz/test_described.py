@@ -29,7 +29,7 @@ from tests.authz.rows import spelled
 from tests.databases import Clones, copy_migrated_sqlite
 from tests.fuzz.served import ServedService, described, row_of
 
-# The answers are made above the database: the second engine shows what differs with half as many.
+# The responses are made above the database: the second engine shows what differs with half as many.
 EXAMPLES = {
     "sqlite": int(os.environ.get("FUZZ_EXAMPLES", "8")),
     "postgresql": int(os.environ.get("FUZZ_EXAMPLES", "4")),
@@ -104,7 +104,7 @@ def test_every_answer_is_as_described(served: ServedService, name: str) -> None:
 
 
 def answered(served: ServedService, case: Any) -> httpx.Response:
-    """The answer to a made-up call; it carries the headers of all answers."""
+    """The response to a made-up call; it carries the headers of all responses."""
     sent = case.as_transport_kwargs(base_url="http://127.0.0.1:8400")
     url = re.sub(r"^http://[^/]+(/v1(?=/app))?", "", sent.pop("url"))
     row = row_of(case.operation.method, case.operation.path)
@@ -140,7 +140,7 @@ def _for_httpx(sent: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_headers(response: httpx.Response) -> None:
-    """What every answer carries."""
+    """What every response carries."""
     headers = response.headers
     assert headers["content-type"] == "application/json"
     assert headers["cache-control"] == "no-store"

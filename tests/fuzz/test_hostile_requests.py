@@ -319,7 +319,7 @@ async def test_an_endless_body_is_read_no_further_than_promised(two: TwoOrganiza
 
 @pytest.mark.parametrize("path", [f"{PREFIX}/imports", "/v1/store-events/unknown", "/v1/nowhere"])
 async def test_a_refusal_reaches_who_is_still_sending(two: TwoOrganizations, path: str) -> None:
-    """A body that nobody wants is read to its end, so that closing does not cut the answer off."""
+    """A body that nobody wants is read to its end, so that closing does not cut the response off."""
     part = b" " * (64 * 1024)
 
     async def refused(parts: int, *more: tuple[bytes, bytes]) -> Response:

@@ -1,4 +1,4 @@
-"""Walks of calls that follow from one another: each goes on with what the answers before have named.
+"""Walks of calls that follow from one another: each goes on with what the responses before have named.
 
 A seed gives the same walk again, whatever the walks before it did. (schemathesis has walks of its own; over a
 service that keeps what was done they do not repeat, which hypothesis refuses.)

@@ -61,7 +61,7 @@ async def answered(
 
 
 def whole(body: bytes, encoding: str = "") -> Pieces:
-    """An answer with a length."""
+    """A response with a length."""
     coded = f"content-encoding: {encoding}\r\n".encode() if encoding else b""
     head = OK + coded + b"content-length: %d\r\n\r\n" % len(body)
     return lambda: iter([head, body])

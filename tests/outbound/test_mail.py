@@ -153,7 +153,7 @@ async def test_a_connection_that_ends_after_the_content_is_unknown(end: str) -> 
 
 
 async def talk(replies: dict[bytes, bytes], *, greeting: bytes = b"220 hello\r\n") -> Any:
-    """A server that answers commands by their first word; an empty answer ends the connection."""
+    """A server that answers commands by their first word; an empty reply ends the connection."""
 
     async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(greeting)
@@ -195,7 +195,7 @@ async def test_an_answer_before_the_content_decides_too(
 
 
 async def test_a_silent_server_and_an_endless_answer_end_in_time() -> None:
-    """A command waits its time; a megabyte of answer ends the connection."""
+    """A command waits its time; a megabyte of reply ends the connection."""
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

@@ -1,4 +1,4 @@
-"""The right to post notices: one address, POST alone, no redirect, an answer that is thrown away."""
+"""The right to post notices: one address, POST alone, no redirect, a response that is thrown away."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def over(response: httpx.Response, seen: list[httpx.Request], lines: list[str] |
 
 
 def streamed(status: int, body: bytes, **headers: str) -> httpx.Response:
-    """An answer as it comes from a socket."""
+    """A response as it comes from a socket."""
     return httpx.Response(status, headers=headers, stream=httpx.ByteStream(body))
 
 

@@ -283,7 +283,7 @@ class LateServer:
 async def test_the_first_byte_may_take_longer_than_the_next_ones(
     pause: float, silent_after: int | None, first_byte: float, comes: bool
 ) -> None:
-    """The wait for an account that works on its answer is no silence in the middle of one."""
+    """The wait for an account that works on its response is no silence in the middle of one."""
     late = LateServer(pause, silent_after=silent_after)
     async with listening(late) as port:
         times = replace(PATIENT, first_byte_s=first_byte, between_bytes_s=0.3)

@@ -18,11 +18,11 @@ class Proxy:
     host: str
     port: int
     refuses: bool = False  # closes new connections at once
-    cut_after: int | None = None  # bytes of answers until a connection is reset
+    cut_after: int | None = None  # bytes of responses until a connection is reset
     delay_s: float = 0.0  # waits before each piece is passed on
     listen_port: int = 0
     passed: int = 0
-    # Pieces from callers. For one that waits for each answer, these are its round trips.
+    # Pieces from callers. For one that waits for each response, these are its round trips.
     request_pieces: int = 0
     _passes: asyncio.Event = field(default_factory=asyncio.Event)
     _lines: set[asyncio.Task[None]] = field(default_factory=set)

@@ -43,7 +43,7 @@ async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONG
 async def steward(
     *words: str, env: Mapping[str, str], stdin: str = "", before: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Executes an operator's command and returns its answer; fails unless it exits with 0."""
+    """Executes an operator's command and returns its response; fails unless it exits with 0."""
     code, response = await execute(*words, env=env, stdin=stdin, before=before)
     assert code == 0, response
     return response

@@ -41,7 +41,7 @@ def primary(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @dataclass
 class Load:
-    """Creates automations all the time as one person, and records the answers."""
+    """Creates automations all the time as one person, and records the responses."""
 
     site: Site
     made: dict[str, str] = field(default_factory=dict)

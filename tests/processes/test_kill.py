@@ -172,7 +172,7 @@ async def test_a_bad_line_to_the_store_loses_and_doubles_nothing(site: Site) -> 
 
 
 async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
-    """Reads a write back whose answer was lost, instead of sending it again.
+    """Reads a write back whose response was lost, instead of sending it again.
 
     See docs/design/writes.md#reconciliation.
     """

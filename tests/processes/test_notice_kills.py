@@ -1,6 +1,6 @@
 """Kills real processes while they make facts: each committed fact is told, and no other.
 
-A mail comes again only when its process died before it stored the answer. Every second kill is at a
+A mail comes again only when its process died before it stored the response. Every second kill is at a
 random moment, the others at the failpoints in turn. `NOTICE_KILLS=1000` kills that often on each engine,
 or until `NOTICE_SECONDS` have passed; `KILL_SEED` is the seed. Every few kills everything is judged and
 the counts are printed. By default SQLite is killed twice.

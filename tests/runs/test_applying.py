@@ -135,7 +135,7 @@ async def test_changes_of_deleted_objects_are_conflicts(shop: Shop) -> None:
 
 
 async def test_a_write_that_the_shop_refuses_fails(shop: Shop) -> None:
-    """A 4xx answer marks the write as refused, and the run fails with `some_changes_failed`.
+    """A 4xx response marks the write as refused, and the run fails with `some_changes_failed`.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/api/runs.md#states.
     """
@@ -236,7 +236,7 @@ async def test_a_shop_that_stays_away_is_not_waited_for_with_each_object(shop: S
 
 @pytest.mark.parametrize("kind", ["status", "status_after", "drop_before", "drop_after"])
 async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, kind: str) -> None:
-    """A write without an answer is read back after the quiet time and sent again only if it had no effect.
+    """A write without a response is read back after the quiet time and sent again only if it had no effect.
 
     See docs/design/writes.md#idempotency-classes and docs/design/security.md#promises.
     """
@@ -266,7 +266,7 @@ async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, ki
 
 
 async def test_every_answer_lost_still_writes_everything_once(shop: Shop) -> None:
-    """Every change is applied exactly once even if the answer to every write is lost."""
+    """Every change is applied exactly once even if the response to every write is lost."""
     run, _ = await approved(shop)
     shop.fault("drop_after", "POST", BATCH, count=-1)
     ended = await shop.until_settled(run, minutes=120)
@@ -313,7 +313,7 @@ async def test_an_unknown_write_with_a_foreign_value_is_a_conflict(shop: Shop) -
 async def test_a_message_that_may_have_arrived_stays_unknown_and_is_not_repeated(
     shop: Shop, fault: str | int
 ) -> None:
-    """A message stays unknown without an answer, or with one (a status) that neither accepts nor refuses it.
+    """A message stays unknown without a response, or with one (a status) that neither accepts nor refuses it.
 
     It is not repeated, and the run fails and says that a message may have been sent.
 
@@ -336,7 +336,7 @@ async def test_a_message_that_may_have_arrived_stays_unknown_and_is_not_repeated
 
 
 async def test_a_message_that_was_refused_has_failed(shop: Shop) -> None:
-    """A 4xx answer of the channel fails the message and the run."""
+    """A 4xx response of the channel fails the message and the run."""
     shop.fault("status", "POST", "/teams/**", status=400)
     ended = await shop.run_and_drain(await shop.alerting())
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")

@@ -328,7 +328,7 @@ async def test_an_ended_run_never_changes(shop: Shop, status: RunStatus) -> None
 
 
 async def test_a_failed_read_says_what_was_answered_and_how_often(shop: Shop) -> None:
-    """The message quotes the answer and the number of attempts, but no HTML page.
+    """The message quotes the response and the number of attempts, but no HTML page.
 
     See docs/design/web.md#run.
     """

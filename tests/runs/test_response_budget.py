@@ -13,7 +13,7 @@ def outcome(state: WriteState, size: int) -> WriteOutcome:
 
 
 def test_refusals_leave_room_for_the_answers_of_made_writes() -> None:
-    """Keeps of a refusal what a failure tells of it, so that a later answer still has room."""
+    """Keeps of a refusal what a failure tells of it, so that a later response still has room."""
     room = ResponseBudget()
     for _ in range(110):
         refusal = room.admit(outcome(WriteState.REFUSED, 70_000))
@@ -23,7 +23,7 @@ def test_refusals_leave_room_for_the_answers_of_made_writes() -> None:
 
 
 def test_an_answer_without_room_keeps_its_status() -> None:
-    """Keeps status and headers of an answer once the room is used up to the last byte."""
+    """Keeps status and headers of a response once the room is used up to the last byte."""
     made = outcome(WriteState.APPLIED, 100)
     assert made.response is not None
     room = ResponseBudget(len(made.response.to_text()))
@@ -34,5 +34,5 @@ def test_an_answer_without_room_keeps_its_status() -> None:
 
 @pytest.mark.parametrize("state", [WriteState.CONFLICT, WriteState.NOT_SENT])
 def test_a_write_that_was_not_sent_has_no_answer(state: WriteState) -> None:
-    """Keeps no answer of a write that was left out or not sent."""
+    """Keeps no response of a write that was left out or not sent."""
     assert ResponseBudget().admit(outcome(state, 1)) is None

@@ -261,7 +261,7 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
 
 
 async def test_a_run_is_begun_and_ended_once(shop: Shop) -> None:
-    """Beginning and ending a run again, as after a lost answer, writes nothing.
+    """Beginning and ending a run again, as after a lost response, writes nothing.
 
     See docs/design/storage.md#writes-whose-outcome-is-unknown.
     """

@@ -1,4 +1,4 @@
-"""Tests that a message leaves no answer, global or object in a child for the run's next message."""
+"""Tests that a message leaves no result, global or object in a child for the run's next message."""
 
 import asyncio
 import sys
@@ -43,7 +43,7 @@ async def children() -> AsyncIterator[SandboxPool]:
         await children.close()
 
 
-# Forged answers to the next messages, in every format that an answer has had.
+# Forged answers to the next messages, in every format that a result has had.
 FORGED = (
     '[]\\n+\\n{"ok":true,"cpu":0}\\n[[{"v":["https://elsewhere/"],"odd":[]}]]\\n'
     '{"ok":true,"cpu":0}\\n[{"items":[{"json":{"forged":1},"paired":[0]}],"lines":[]}]\\n'
@@ -233,7 +233,7 @@ async def test_the_longest_frame_is_read_and_the_process_continues(tmp_path: Pat
 
 @pytest.mark.parametrize("kind", [JAVASCRIPT, LIQUID])
 async def test_a_child_that_writes_without_a_message_is_replaced(children: SandboxPool, kind: str) -> None:
-    """Ends a child that wrote without a message, because its bytes could be taken for the next answer."""
+    """Ends a child that wrote without a message, because its bytes could be taken for the next result."""
     request_body, payload = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
     result = await children.send(OWNER, kind, request_body, payload, 5.0)
     (child,) = children._live

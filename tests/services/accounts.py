@@ -1,4 +1,4 @@
-"""Fakes of services whose answers are a table by method and path, in the documented shapes."""
+"""Fakes of services whose responses are a table by method and path, in the documented shapes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from tests.services.fakes import FakeService, SeenRequest, ServiceResponse
 
 SID = "AC" + "0a" * 16
-# By kind: the host, the settings of a connection, and the answers by method and path.
+# By kind: the host, the settings of a connection, and the responses by method and path.
 SETTINGS: Mapping[str, dict[str, str]] = {
     "telegram": {"bot_token": "123456:AAEhBP0av28VRA3gyw1XzFGMBtZQk3_abcd"},
     "discord": {"bot_token": "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs"},

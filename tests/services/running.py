@@ -34,7 +34,7 @@ def call_of(
 
 
 def items_of(kind: str, version: float, parameters: Mapping[str, Any], response: Any) -> list[dict[str, Any]]:
-    """Returns the items that a node makes of an answer."""
+    """Returns the items that a node makes of a response."""
     step_type = BY_TYPE[kind]
     assert isinstance(step_type, ServiceNode)
     operation = step_type.operations[step_type.operation_key(NodeDefinition("Step", version, parameters))]

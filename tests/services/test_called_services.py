@@ -391,7 +391,7 @@ def test_a_graphql_document_has_the_parameters_as_variables() -> None:
 def test_an_answer_is_passed_on_as_n8n_does(
     kind: str, version: float, parameters: dict[str, Any], response: Any, items: list[dict[str, Any]]
 ) -> None:
-    """Returns the part of the answer that n8n passes on."""
+    """Returns the part of the response that n8n passes on."""
     assert items_of(kind, version, parameters, response) == items
 
 

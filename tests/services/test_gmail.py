@@ -152,7 +152,7 @@ async def test_labels_are_changed_and_read(shop: Shop, api: FakeService) -> None
 async def test_a_lost_answer_is_never_sent_again_and_a_mailbox_is_connected_once(
     shop: Shop, api: FakeService, mailbox: Mailbox
 ) -> None:
-    """Never repeats a message whose answer was lost, and refuses to connect the same mailbox twice."""
+    """Never repeats a message whose response was lost, and refuses to connect the same mailbox twice."""
     connection, _ = await signed_in(shop)
     with pytest.raises(ValidationFailed):
         await signed_in(shop)

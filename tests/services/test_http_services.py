@@ -70,7 +70,7 @@ async def signed_in(shop: Shop, api: Api, host: str) -> dict[str, Any]:
 
 
 async def test_a_send_waits_and_its_answer_is_passed_on(shop: Shop, api: Api) -> None:
-    """Sends the service's own request once after approval with the account's key and returns its answer."""
+    """Sends the service's own request once after approval with the account's key and returns its response."""
     account = await signed_in(shop, api, "api.github.com")
     api.respond = lambda request: {"number": 7, "title": json.loads(request.content)["title"]}
     parameters = {**REPOSITORY, "title": "Sold out", "body": "Tea", "labels": [{"label": "shop"}]}

@@ -193,7 +193,7 @@ async def test_an_attachment_is_fetched_as_a_file_of_its_item(shop: Shop, server
 
 @on_one_engine
 async def test_a_lost_answer_is_never_sent_again(shop: Shop, api: FakeService, server: OAuthServer) -> None:
-    """Leaves a message unknown when its answer is lost, and never sends it again."""
+    """Leaves a message unknown when its response is lost, and never sends it again."""
     more = await accounts(shop, server, "Mail")
     plain = {"toRecipients": "jane@customer.example", "subject": "Hi", "bodyContent": "Hi"}
     step = node("Mail", "microsoftOutlook", 2, {**plain, "additionalFields": {}})

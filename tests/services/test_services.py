@@ -1,4 +1,4 @@
-"""Every service connected by a key: connecting, one message and its answer, and refusals in words."""
+"""Every service connected by a key: connecting, one message and its response, and refusals in words."""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ from tests.services.running import shop_beside
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 every_kind = pytest.mark.parametrize("kind", SETTINGS)
-# By kind: a step, its request's path and body, its authentication, and a field of the answer.
+# By kind: a step, its request's path and body, its authentication, and a field of the response.
 STEPS: dict[str, tuple[dict[str, Any], str, Any, str, str]] = {
     "telegram": (
         node("Say", "telegram", 1.2, {"chatId": "42", "text": "Hi", "additionalFields": {}}),
@@ -104,7 +104,7 @@ async def shop(
 async def test_a_message_is_sent_and_its_answer_read_by_the_next_step(
     shop: Shop, service: FakeService, kind: str
 ) -> None:
-    """Connects, binds, approves and sends once with the connection's key; the next step reads the answer."""
+    """Connects, binds, approves and sends with the connection's key; the next step reads the response."""
     step, path, body, key, answered = STEPS[kind]
     account = await shop.connect(kind, SETTINGS[kind])
     then = code("Then", f"return [{{json: {{is: $input.first().json.{answered}}}}}]")
@@ -312,7 +312,7 @@ async def test_a_message_goes_to_discord_with_its_file(
 async def test_a_file_that_a_bot_was_sent_is_fetched(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Asks Telegram where a file is and puts its content beside the answer, without approval."""
+    """Asks Telegram where a file is and puts its content beside the response, without approval."""
     api = fake("telegram")
     real, found = api.respond, {"ok": True, "result": {"file_id": "f1", "file_path": "documents/stock.csv"}}
     api.respond = lambda request: (

@@ -1,4 +1,4 @@
-"""Slack: calls by a bot token, cards by a webhook, the meaning of answers, and the node slack."""
+"""Slack: calls by a bot token, cards by a webhook, the meaning of responses, and the node slack."""
 
 import json
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: FakeSer
 
 
 def answered(status: int, body: Any) -> PlatformResponse:
-    """Returns an answer as the HTTP client delivers it."""
+    """Returns a response as the HTTP client delivers it."""
     text = body if isinstance(body, str) else json.dumps(body)
     return PlatformResponse(status, {}, text.encode())
 
@@ -153,7 +153,7 @@ def test_a_message_is_sent_as_its_parameters_say(
 
 
 def test_a_slack_message_outputs_slacks_answer() -> None:
-    """Returns Slack's answer, with `message_timestamp` in place of `ts` from version 2 on."""
+    """Returns Slack's response, with `message_timestamp` in place of `ts` from version 2 on."""
     response = {"ok": True, "channel": "C0", "ts": "17.1", "message": {"text": "Hi"}}
     assert items_of("slack", 1, {}, response) == [response]
     [item] = items_of("slack", 2.2, {}, response)
@@ -217,7 +217,7 @@ async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, a
 
 @on_one_engine
 async def test_a_refused_message_fails_and_a_lost_answer_stays_unknown(shop: Shop, api: FakeService) -> None:
-    """Fails a message that Slack refuses with status 200, and never repeats one whose answer was lost."""
+    """Fails a message that Slack refuses with status 200, and never repeats one whose response was lost."""
     bot = await shop.connect("slack", {"bot_token": TOKEN})
     more = {"accounts": {"Say": {"integration_id": bot.integration_id}}, "send_mode": "send"}
     gone = SAY | {"channelId": GENERAL | {"value": "gone"}, "text": "Hi"}

@@ -68,7 +68,7 @@ class ObservedEngine:
         return self.metrics.value("steward_database_lost_total", why=why)
 
     def unknown(self) -> float:
-        """Returns how many commits were lost before their answer."""
+        """Returns how many commits were lost before their response."""
         return self.metrics.value("steward_commits_unknown_total")
 
     def host(self, number: int) -> float:

@@ -291,7 +291,7 @@ async def test_a_collector_that_is_away_costs_spans_alone() -> None:
 
 
 async def test_a_collector_that_answers_without_end_is_cut_off() -> None:
-    """Reads at most MAX_RESPONSE_BYTES of an answer, and counts the request as accepted."""
+    """Reads at most MAX_RESPONSE_BYTES of a response, and counts the request as accepted."""
     sent = 0
 
     class Endless(BaseHTTPRequestHandler):

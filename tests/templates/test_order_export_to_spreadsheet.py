@@ -76,7 +76,7 @@ async def test_orders_are_appended_each_once(market: Market) -> None:
 async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: ConnectedService) -> None:
     """Fails with `sheet_not_writable` on a protected tab.
 
-    After a lost answer it reads the ids and appends the row only once.
+    After a lost response it reads the ids and appends the row only once.
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
     market = Market(PlatformStore("woocommerce", both))

@@ -80,7 +80,7 @@ class Signing(httpx.AsyncBaseTransport):
         self._inner = httpx.AsyncHTTPTransport(retries=0, trust_env=False)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The shop's answer."""
+        """The shop's response."""
         self._sign(request)
         return await self._inner.handle_async_request(request)
 

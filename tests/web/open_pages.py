@@ -39,7 +39,7 @@ FLAGS = [
 LONG = os.environ.get("WEB_LOOKS") == "all"
 # Both sizes in the long run, a phone otherwise.
 PHONE_OR_BOTH: tuple[Size, ...] = ("desk", "phone") if LONG else ("phone",)
-# The browser writes an error for every answer that is a refusal; the refusal itself is shown by the page.
+# The browser writes an error for every response that is a refusal; the refusal itself is shown by the page.
 _ANSWERED = "Failed to load resource: the server responded with a status of"
 _LOST = "net::ERR_CONNECTION_REFUSED"
 _TELL_POLICY = """document.addEventListener('securitypolicyviolation', (event) =>

@@ -299,7 +299,7 @@ async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(open_page: Look
     await eventually(queued)
     seen = await open_page("member")
     page = seen.page
-    # The page read the run while it was still to come: its clock and its first answer are of then.
+    # The page read the run while it was still to come: its clock and its first response are of then.
     await page.clock.set_fixed_time(datetime.fromisoformat(read[0]["run_at"]) - timedelta(minutes=2))
     data = {"occurrences": read, "next_cursor": None}
     responses = [json.dumps({"success": True, "contract_version": 1, "data": data})]

@@ -41,7 +41,7 @@ async def _refuse(route: Route) -> None:
 
 
 class _WithheldResponses:
-    """Leaves calls without an answer until `answering` is set; a call that the page gave up stays unanswered.
+    """Leaves calls without a response until `answering` is set; those that the page gave up stay so.
 
     Removing the route instead would send the calls that it holds.
     """
@@ -161,7 +161,7 @@ async def test_screens_continue_after_a_sign_in_and_after_too_many_requests(
 
 
 async def test_try_again_gives_up_a_call_that_is_not_answered(open_page: Look, web: WebSite) -> None:
-    """After five seconds without an answer, Try again sends the call again and the screen fills."""
+    """After five seconds without a response, Try again sends the call again and the screen fills."""
     automation = await hiding(web, "Hangs", ["Hung"])
     run = await web.run(automation["id"], "hangs")
     seen = await open_page("approver")

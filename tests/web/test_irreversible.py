@@ -14,7 +14,7 @@ CANCEL_INPUTS = {"older_than_hours": 1, "statuses": ["pending", "on_hold"]}
 
 
 async def test_cancelling_orders_asks_for_their_number(open_page: Look, web: WebSite) -> None:
-    """A wrong number sends nothing; a lost answer keeps the text. See docs/design/web.md#approvals."""
+    """A wrong number sends nothing; a lost response keeps the text. See docs/design/web.md#approvals."""
     schedule = {"cadence": "manual"}
     automation = await web.automation(
         "Cancel unpaid", template_id="cancel-unpaid-orders", inputs=CANCEL_INPUTS, schedule=schedule

@@ -221,7 +221,7 @@ async def test_lists_fit_every_width_of_a_desk_with_long_names(open_page: Look, 
         if path in ("/", "/automations"):
             await expect(seen.page.get_by_text(LONG_NAME).first).to_be_attached()
         faults += [f"{path}: {fault}" for fault in await seen.layout_faults(DESK_WIDTHS, cells=True)]
-    # An answer may still be on its way to be rewritten.
+    # A response may still be on its way to be rewritten.
     await seen.page.unroute_all(behavior="ignoreErrors")
     assert faults == []
 

@@ -20,7 +20,7 @@ from tests.web.open_pages import OpenPage, look
 from tests.web.shops import hidden_products, hiding
 from tests.web.site import WebSite, open_web_site
 
-# With each commit, more changes than come in two answers of the service, and more than the page has rows at
+# With each commit, more changes than come in two responses of the service, and more than the page has rows at
 # once; 5,000 in `make soak` and `make bench`.
 MANY = int(os.environ.get("WEB_CHANGES", "500"))
 LAST_TEN = f"Product {MANY // 10 - 1:03}"
@@ -105,7 +105,7 @@ async def test_thousands_of_changes_are_searched_left_out_and_sent_as_shown(
         "except": remaining,
         "comment": None,
     }
-    # Nothing is lost by a lost answer.
+    # Nothing is lost by a lost response.
     await expect(approve).to_have_text(f"Approve {MANY - 10:,} changes")
     phone = await look(browser, many, "approver", size="phone")
     await _approves_on_a_phone(phone, run)
@@ -150,7 +150,7 @@ async def _written_as_approved(
 
 
 async def _sent(page: Page) -> Any:
-    """Returns the body that Approve sends, after dropping its answer."""
+    """Returns the body that Approve sends, after dropping its response."""
     bodies: list[Any] = []
 
     async def catch(route: Route) -> None:

@@ -184,7 +184,7 @@ _OUTCOMES = [
 
 
 async def test_a_lost_answer_to_run_again_starts_one_run(open_page: Look, web: WebSite) -> None:
-    """Repeating a request whose answer was lost starts no second run, because the key stays.
+    """Repeating a request whose response was lost starts no second run, because the key stays.
 
     See docs/design/web.md#run.
     """

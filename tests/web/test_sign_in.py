@@ -78,7 +78,7 @@ async def test_a_session_that_ends_while_somebody_types_loses_nothing(open_page:
     await dialog.get_by_label("Password", exact=True).fill(PASSWORD)
     await dialog.get_by_role("button", name="Sign in").click()
     await expect(dialog).to_be_hidden()
-    # What was asked for goes on by itself, and its answer lands at the field with everything still there.
+    # What was asked for goes on by itself, and its response lands at the field with everything still there.
     await expect(page.get_by_label("New password", exact=True)).to_have_attribute("aria-invalid", "true")
     await expect(page.get_by_label("New password again")).to_have_value("short")
 

@@ -1,4 +1,4 @@
-"""One call: what is sent, whether it may be sent again, and what its answer is."""
+"""One call: what is sent, whether it may be sent again, and what its response is."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Id = str | HasId
 
 @dataclass(frozen=True)
 class Operation:
-    """A row of the document: where it is, whether it may be sent again, and what its answer holds."""
+    """A row of the document: where it is, whether it may be sent again, and what its response holds."""
 
     method: str
     path: str
@@ -162,9 +162,10 @@ class Tries:
         return seconds
 
     def result(self, outcome: Outcome) -> Any:
-        """Returns the answer's `data` as a record. Raises StewardError, or NoResponse without an answer."""
+        """Returns the `data` of a response as a record. Raises StewardError, NoResponse."""
         if isinstance(outcome, httpx.TransportError):
-            what = "The service cannot be reached" if isinstance(outcome, _UNSENT) else "The answer was lost"
+            is_unsent = isinstance(outcome, _UNSENT)
+            what = "The service cannot be reached" if is_unsent else "The response was lost"
             raise NoResponse(
                 f"{what}: {type(outcome).__name__}.", idempotency_key=self._call.key
             ) from outcome
@@ -173,14 +174,14 @@ class Tries:
 
 
 def data_of(response: httpx.Response, *, key: str | None = None, is_lost: bool = False) -> Mapping[str, Any]:
-    """Returns the `data` of an answer. Raises StewardError."""
+    """Returns the `data` of a response. Raises StewardError."""
     body = _body(response)
     if response.is_success and body.get("success") is True:
         data: Mapping[str, Any] = body["data"]
         return data
     if response.is_success or response.is_redirect:
         raise StewardError(
-            "This is not an answer of Steward: check the address.", status=response.status_code
+            "This is not a response of Steward: check the address.", status=response.status_code
         )
     raise refusal(response.status_code, body, response.headers, key=key, is_lost=is_lost)
 

@@ -1,4 +1,4 @@
-"""Reads the JSON of answers as records."""
+"""Reads the JSON of responses as records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kind = Union[None, str, "list[Any]", "tuple[str, Mapping[str, str]]"]
 
 
 class Record:
-    """What an answer holds; fields that this release does not know are in `unknown_fields`."""
+    """What a response holds; fields that this release does not know are in `unknown_fields`."""
 
     KINDS: ClassVar[Mapping[str, tuple[str, Kind]]] = {}
     _classes: ClassVar[dict[str, type[Record]]] = {}

@@ -12,7 +12,7 @@ from steward_client.records import RunRecord, StaleData
 class StewardError(Exception):
     """A call that did not succeed: `code` to act on, `message` for people, `request_id` to ask about it.
 
-    `status` is 0 where no answer came. `idempotency_key` is the key that was sent, if any: the same call
+    `status` is 0 where no response came. `idempotency_key` is the key that was sent, if any: the same call
     with it is safe.
     """
 
@@ -38,7 +38,7 @@ class StewardError(Exception):
 
 
 class NoResponse(StewardError):
-    """No answer came: the service cannot be reached, or its answer was lost."""
+    """No response came: the service cannot be reached, or its response was lost."""
 
 
 class Malformed(StewardError):
@@ -72,7 +72,7 @@ class StaleVersion(Conflict):
 
 
 class OutcomeUnknown(StaleVersion):
-    """The answer of a first try was lost and the version has moved on: by this call or by another.
+    """The response of a first try was lost and the version has moved on: by this call or by another.
 
     Compare `current` with what was wanted.
     """
@@ -184,7 +184,7 @@ def refusal(
 ) -> StewardError:
     """Returns the error of a refusal; a code that this release does not know, by its status.
 
-    With `is_lost`, an earlier try of the same call had no answer.
+    With `is_lost`, an earlier try of the same call had no response.
     """
     code = str(body.get("code") or "")
     kind = BY_CODE.get(code) or BY_STATUS.get(status, StewardError)

@@ -80,5 +80,5 @@ class Tokens:
 
 def _login_data(outcome: httpx.Response | httpx.TransportError) -> Any:
     if isinstance(outcome, httpx.TransportError):
-        raise NoResponse(f"The login had no answer: {type(outcome).__name__}.") from None
+        raise NoResponse(f"The login had no response: {type(outcome).__name__}.") from None
     return data_of(outcome)

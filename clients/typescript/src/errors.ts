@@ -3,7 +3,7 @@ import type { RunRecord, StaleData } from "./schema.js";
 
 type Refusal = { code?: string; message?: string; errors?: Record<string, string[]>; data?: StaleData };
 
-/** A call that did not succeed; `status` is 0 where no answer came. */
+/** A call that did not succeed; `status` is 0 where no response came. */
 export class StewardError extends Error {
   readonly code: string;
   readonly requestId: string | null;
@@ -12,7 +12,7 @@ export class StewardError extends Error {
   readonly retryAfter: number | null;  // seconds
 
   constructor(readonly status: number, body: Refusal, headers: Headers, readonly idempotencyKey?: string) {
-    super(body.message ?? (status ? `The service answered ${status} without words.` : "No answer came, or it was lost."));
+    super(body.message ?? (status ? `The service answered ${status} without words.` : "No response came, or it was lost."));
     this.name = new.target.name;
     this.code = body.code ?? "";
     this.requestId = headers.get("x-request-id");
@@ -23,7 +23,7 @@ export class StewardError extends Error {
   }
 }
 
-export class NoResponse extends StewardError {}  // the service cannot be reached, or its answer was lost
+export class NoResponse extends StewardError {}  // the service cannot be reached, or its response was lost
 export class Malformed extends StewardError {}
 export class Unauthenticated extends StewardError {}
 export class InvalidCredentials extends Unauthenticated {}
@@ -31,7 +31,7 @@ export class Forbidden extends StewardError {}
 export class NotFound extends StewardError {}
 export class Conflict extends StewardError {}
 export class StaleVersion extends Conflict {}
-export class OutcomeUnknown extends StaleVersion {}  // an answer was lost, and this call or another moved the version on
+export class OutcomeUnknown extends StaleVersion {}  // a response was lost, and this call or another moved the version on
 export class WrongState extends Conflict {}
 export class TooLarge extends StewardError {}
 export class ValidationFailed extends StewardError {}

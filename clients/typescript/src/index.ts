@@ -57,10 +57,10 @@ export class Steward {
     return new Steward(url!, { clientId, clientSecret, username, email, organization, ...more } as Options);
   }
 
-  /** The `data` of an answer. */
+  /** The `data` of a response. */
   async data<T>(answer: Promise<{ data?: { data: T } }>): Promise<T> {
     const { data } = await answer;
-    if (data === undefined) throw new StewardError(200, { message: "This is not an answer of Steward." }, new Headers());
+    if (data === undefined) throw new StewardError(200, { message: "This is not a response of Steward." }, new Headers());
     return data.data;
   }
 

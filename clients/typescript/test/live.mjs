@@ -26,7 +26,7 @@ async function lossy(address, init) {
   sent[name] = (sent[name] ?? 0) + 1;
   if (name.endsWith("/runs") && init.method === "POST") keys.add(JSON.parse(init.body).idempotency_key);
   const response = await fetch(address, init);
-  if (isLost(name, number)) throw new TypeError("the answer was lost");
+  if (isLost(name, number)) throw new TypeError("the response was lost");
   return response;
 }
 

@@ -311,8 +311,8 @@ class PostgresEngine:
     def _closed_when_lost(self, connection: ServerConnection) -> Iterator[None]:
         """Closes a connection whose server was lost or accepts no writes; the pool does not reuse it.
 
-        It closes at once, without a rollback: a server that does not respond would not respond to that either,
-        and a response after the deadline cannot be trusted.
+        It closes at once, without a rollback: a lost server would not respond to it, and a response after the
+        deadline cannot be trusted.
         """
         try:
             yield

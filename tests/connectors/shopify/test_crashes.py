@@ -1,4 +1,4 @@
-"""The crash matrix of a Shopify store: every operation in one run, killed or with its answers lost."""
+"""The crash matrix of a Shopify store: every operation in one run, killed or with its responses lost."""
 
 import random
 from collections.abc import AsyncIterator

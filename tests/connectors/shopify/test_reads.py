@@ -209,7 +209,7 @@ async def test_a_bad_price_is_refused_before_it_is_sent(
     ],
 )
 async def test_an_answer_that_is_none_is_broken(bench: StoreConnection, body: Any) -> None:
-    """Raises UnusableResponse for an answer of another shape. See docs/design/connectors.md#rules."""
+    """Raises UnusableResponse for a response of another shape. See docs/design/connectors.md#rules."""
     bench.store.fault("status", "Variants", status=200, body=body)
     with pytest.raises(UnusableResponse):
         await bench.all(VARIANTS, ProductsQuery())

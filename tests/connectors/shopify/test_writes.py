@@ -20,7 +20,7 @@ from tests.fakes.shopify.store import ShopifyFake
 
 APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT
 CONFLICT, REFUSED = WriteState.CONFLICT, WriteState.REFUSED
-# A job of the store: the answer says only that it was accepted.
+# A job of the store: the response says only that it was accepted.
 JOBS = {"order.cancel"}
 
 
@@ -160,7 +160,7 @@ async def test_throttled_and_refused_writes_are_not_sent_again(
     ],
 )
 async def test_an_answer_without_the_planned_echo_is_unknown(bench: StoreConnection, body: Any) -> None:
-    """Treats an answer without the planned echo as unknown and settles it by reading.
+    """Treats a response without the planned echo as unknown and settles it by reading.
 
     See docs/design/connectors.md#tests.
     """

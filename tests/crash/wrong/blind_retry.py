@@ -1,4 +1,4 @@
-"""Fault: sends a message again whose answer was lost."""
+"""Fault: sends a message again whose response was lost."""
 
 from typing import Any
 

@@ -55,7 +55,7 @@ class Bucket:
         self._points, self._measured_at = self.available - points, self.now()
 
     def as_extension(self, requested: float, actual: float | None) -> dict[str, Any]:
-        """The cost as an answer's extensions show it."""
+        """The cost as a response's extensions show it."""
         return {
             "requestedQueryCost": requested,
             "actualQueryCost": actual,

@@ -217,7 +217,7 @@ _VALUES = st.one_of(
 def test_comparisons_of_any_values_give_an_answer_or_a_failure(
     left: JsonValue, operator: str, right: JsonValue, type_: str | None
 ) -> None:
-    """Returns an answer or raises ItemFailed for any values; a negated operator gives the opposite.
+    """Returns a result or raises ItemFailed for any values; a negated operator gives the opposite.
 
     See docs/design/imports-n8n.md#rules.
     """
