@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 ADDRESS = "https://orders.example"
-Response = Callable[[httpx.Request, int], httpx.Response]
+Responder = Callable[[httpx.Request, int], httpx.Response]
 
 
 def with_number(request: httpx.Request, number: int) -> httpx.Response:
@@ -21,10 +21,10 @@ def with_number(request: httpx.Request, number: int) -> httpx.Response:
 
 @dataclass
 class OrdersAddress(httpx.AsyncBaseTransport):
-    """Serves one host beside the fake platforms; `answer` computes the response to the next requests."""
+    """Serves one host beside the fake platforms; `respond` computes the response to the next requests."""
 
     inner: httpx.AsyncBaseTransport | None = None
-    response: Response = with_number
+    respond: Responder = with_number
     stored_responses: list[tuple[str, str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)  # key: the body as JSON
