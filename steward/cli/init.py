@@ -53,7 +53,7 @@ class _Questions:
             sys.stderr.flush()
             line = sys.stdin.readline()
             if not line:
-                raise CommandFailed("stopped", "The input ended. Run steward init again to go on.")
+                raise CommandFailed("stopped", "The input ended. Run steward init again to continue.")
             if line.strip() or default is not None:
                 return line.strip() or default or ""
 

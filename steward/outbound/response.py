@@ -128,7 +128,7 @@ class BodyReader:
         elif name == "deflate":
             self._unpack = zlib.decompressobj()
         else:
-            raise UnusableResponse("it is compressed in a way that was not asked for")
+            raise UnusableResponse("it is compressed in a way that was not requested")
 
     def feed(self, chunk: bytes) -> None:
         """Adds the next bytes as received. Raises UnusableResponse over the caps."""

@@ -27,7 +27,7 @@ LATEST_S = 6.0
 
 @dataclass
 class BrakedSimulation(Simulation):
-    """Adds an owner who stops all changes now and then, and lets them go on."""
+    """Adds an owner who stops all changes now and then, and resumes them."""
 
     freeze: StoredPeriod | None = None
     stops: list[tuple[float, float]] = field(default_factory=list)  # seconds from a stop to its end
@@ -41,14 +41,14 @@ class BrakedSimulation(Simulation):
         return await super().play(seed, steps)
 
     async def step(self, runs: list[Run]) -> None:
-        """Makes a step of the simulation, or stops all changes or lets them go on."""
+        """Makes a step of the simulation, or stops or resumes all changes."""
         if self.chance.random() < (0.01 if self.freeze is None else 0.04):
             await self.brake()
         else:
             await super().step(runs)
 
     async def brake(self) -> None:
-        """Stops all changes, or lets them go on."""
+        """Stops or resumes all changes."""
         closer = PeriodEditor(self.shop.engine, self.shop.clock, self.shop.owner)
         second = self.shop.clock.monotonic()
         if self.freeze is None:
@@ -58,10 +58,10 @@ class BrakedSimulation(Simulation):
             await closer.end(self.freeze)
             self.freeze = None
             self.stops[-1] = (self.stops[-1][0], second)
-        self.trace.append("changes are stopped" if self.freeze else "changes go on")
+        self.trace.append("changes are stopped" if self.freeze else "changes are resumed")
 
     async def judge(self, runs: list[Run]) -> list[str]:
-        """Lets changes go on, and judges the simulation and what was sent while they were stopped."""
+        """Resumes changes, and judges the simulation and what was sent while they were stopped."""
         if self.freeze is not None:
             await self.brake()
         return self._sent_while_stopped() + await super().judge(runs)

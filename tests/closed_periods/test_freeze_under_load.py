@@ -1,4 +1,4 @@
-"""Plays a freeze while many runs apply changes on three workers: nothing leaves late, all go on after it.
+"""Plays a freeze while many runs apply changes on three workers: nothing leaves late, all continue after it.
 
 `FREEZE_RUNS=50` lets that many runs apply, and `FREEZE_SEEDS=20` plays so many orders of steps, from
 `FREEZE_FROM` on; the suite plays a few runs once. See docs/design/closed-periods.md#freeze.
@@ -36,7 +36,7 @@ STEPS = 100_000  # at most; the runs have ended long before
 
 @dataclass
 class FreezeSimulation(Simulation):
-    """Stops all changes while many runs apply theirs, and lets them go on a minute later."""
+    """Stops all changes while many runs apply theirs, and resumes them a minute later."""
 
     freeze: StoredPeriod | None = None
     stopped_s: float = 0.0

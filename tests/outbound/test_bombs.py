@@ -94,8 +94,8 @@ del ZEROS
     [
         (whole(ZIPPED, "gzip"), "20 times its size"),
         (whole(DEFLATED, "deflate"), "20 times its size"),
-        (whole(ZIPPED, "br"), "a way that was not asked for"),
-        (whole(gzip.compress(ZIPPED), "gzip, gzip"), "a way that was not asked for"),
+        (whole(ZIPPED, "br"), "a way that was not requested"),
+        (whole(gzip.compress(ZIPPED), "gzip, gzip"), "a way that was not requested"),
         (endless(OK + b"content-encoding: gzip\r\n" + CHUNKED, chunk(ZIPPED)), "20 times its size"),
         (endless(OK + CHUNKED, chunk(b"x" * 65_536)), "larger than 10 MiB"),
         (endless(OK + b"\r\n", b"x" * 65_536), "larger than 10 MiB"),

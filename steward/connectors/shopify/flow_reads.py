@@ -195,7 +195,7 @@ def _next_cursor(connection: Row, after: str | None) -> str | None:
         return None
     cursor = text(page, "endCursor")
     if not cursor or cursor == after:
-        raise UnusableResponse("its pages do not go on")
+        raise UnusableResponse("a page names no next page")
     return cursor
 
 

@@ -67,7 +67,7 @@ class StoreQueries:
             if not more:
                 return
             if not next_cursor or next_cursor == after:
-                raise UnusableResponse("its pages do not go on")
+                raise UnusableResponse("a page names no next page")
             after = next_cursor
 
     async def nodes(

@@ -112,7 +112,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
         retry = None
     if on_error is OnError.ERROR_OUTPUT and _fails_as_a_whole(kind):
         message = (
-            "When it fails as a whole, its input goes on at the first output and nothing at the error output."
+            "When it fails as a whole, its first output passes on its input, and its error output nothing."
         )
         step_findings.add(
             FindingLevel.WARNING, "parameter", f"{message} n8n does the same; check what follows."

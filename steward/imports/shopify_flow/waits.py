@@ -7,12 +7,12 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanEdge, StepKind
 
 _BESIDE = (
-    "While it waits, the branches beside it wait too: what they change or send is asked for and done when "
-    "it is over. Make a flow of their own of them where that is too late."
+    "While it waits, the branches beside it wait too: their changes and messages are approved and made "
+    "after the wait. Move them to a flow of their own if that is too late."
 )
 _IN_LOOP = (
-    "The elements of its for-each wait one after another, and what a later step sees of an element is as it "
-    "was before the wait. Look whether that is meant."
+    "The elements of its for-each wait one after another, and later steps see an element as it was before "
+    "the wait. Check whether this is what you want."
 )
 
 

@@ -334,7 +334,7 @@ def test_a_wait_that_delays_more_than_in_shopify_flow_makes_a_finding() -> None:
     wait, steps = task(2, FLOW + "wait", "WAIT", duration="P1D"), [http(3), http(4)]
     assert warned(flow(began(), wait, *steps), "wait") == []
     fork = flow(began(), wait, *steps, links=[(1, "output", 2), (2, "output", 3), (1, "output", 4)])
-    assert warned(fork, "branches beside it") == ["Wait"]
+    assert warned(fork, "parallel branches") == ["Wait"]
     ways = [(5, "true", 2), (5, "false", 4), (2, "output", 3), (1, "output", 5)]
     chosen = flow(began(), condition(5, "(order.name == 'x')"), wait, *steps, links=ways)
     assert warned(chosen, "wait") == []

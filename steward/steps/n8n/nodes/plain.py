@@ -89,14 +89,12 @@ class RespondToWebhookNode(StepType):
 
     def unfilled_outputs(self, node: NodeDefinition) -> Mapping[str, str]:
         """Returns the output of the response, which no run fills here."""
-        message = "Its output “Response” passes on what it answered, which is not supported."
+        message = "Its output “Response” passes on the response, which is not supported."
         return {_RESPONSE_PORT: f"{message} Connect what follows to its first output in n8n."}
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a warning that no response is sent."""
-        message = (
-            "It answers whoever called the webhook. No caller waits for a run here, so nobody receives it."
-        )
+        message = "It responds to the caller of the webhook. No caller waits here, so nobody gets it."
         yield StepProblem("warning", "parameter", f"{message} Items pass; nothing to do.")
         if node.version < 1.3 and _sets_response_output(node):
             message = "Whether this version has an output “Response” is not certain. Switch it off in n8n."

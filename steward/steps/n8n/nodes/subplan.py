@@ -80,7 +80,7 @@ class ExecuteWorkflowNode(StepType):
             message = "The workflow it calls is decided by an expression. Put its JSON into this step."
             yield StepProblem("error", "sub_workflow_missing", message)
         if node.get("options.waitForSubWorkflow", True) is not True:
-            message = "In n8n it goes on without waiting for the called workflow; here it waits for it."
+            message = "In n8n it continues without waiting for the called workflow; here it waits for it."
             yield StepProblem("warning", "parameter", f"{message} Nothing to do.")
 
     async def run(self, call: StepCall) -> NodeResult:
