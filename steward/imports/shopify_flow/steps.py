@@ -190,7 +190,9 @@ def _store_specific(settings: TaskSettings) -> list[str]:
         elif isinstance(current, list):
             open_ += [(where, member) for member in current]
         elif isinstance(current, str):
-            hints += [f"It contains an id of one store in {where[:80]}: {id_}." for id_ in _ids_in(where, current)]
+            hints += [
+                f"It contains an id of one store in {where[:80]}: {id_}." for id_ in _ids_in(where, current)
+            ]
     return list(dict.fromkeys(hints))[:20]
 
 

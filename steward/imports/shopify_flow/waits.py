@@ -7,7 +7,7 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanEdge, StepKind
 
 _BESIDE = (
-    "While it waits, the branches beside it wait too: their changes and messages are approved and made "
+    "While it waits, the parallel branches wait too: their changes and messages are approved and made "
     "after the wait. Move them to a flow of their own if that is too late."
 )
 _IN_LOOP = (
