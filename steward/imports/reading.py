@@ -311,11 +311,11 @@ def _key_finding(step: PlanStep, problem: ExpressionProblem, path: str) -> Findi
     if problem.level == FindingLevel.ERROR:
         message = (
             f"It reads {shown}, a key {why}, and code does not get keys. {position} Use an HTTP "
-            "Request step with a saved credential, or write the value into the workflow if it is no key."
+            "Request step with a saved credential, or write the value into the workflow if it is not a key."
         )
         return Finding(step.name, FindingLevel.ERROR, "variable", message)
     message = f"{shown} is a key {why}, so it is empty here and its fallback is used. {position}"
-    message += " Write the value into the workflow if it is no key."
+    message += " Write the value into the workflow if it is not a key."
     return Finding(step.name, FindingLevel.WARNING, "variable", message)
 
 

@@ -177,7 +177,7 @@ async def resolve_allowed(
             raise UnknownHost(host) from None
         raise PlatformUnavailable("The host name of the account does not resolve.") from None
     except ValueError:
-        raise CallRefused("the resolver gave something that is no address") from None
+        raise CallRefused("the resolver gave something that is not an address") from None
     if not addresses:
         raise PlatformUnavailable("The host name of the account does not resolve.")
     if origin.entry not in private and not all(is_allowed(address) for address in addresses):

@@ -187,7 +187,7 @@ async def _checked_changes(tx: Tx, org: OrgId, command: UndoCommand) -> Sequence
     undoable = await undos.undoable_ids(tx, org, command.run)
     unknown = next((change for change in command.changes if change not in undoable), None)
     if unknown is not None:
-        message = f"{unknown} is no change of this run that can be undone. Leave it out."
+        message = f"{unknown} is not a change of this run that can be undone. Leave it out."
         raise ValidationFailed(errors={"changes": [message]})
     return command.changes
 

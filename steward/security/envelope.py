@@ -83,11 +83,11 @@ def unwrap(wrapped: bytes, keys: Sequence[MasterKey], *, org_id: int, key_no: in
 def wrapping_key_id(wrapped: bytes) -> str:
     """Returns the id of the master key that wrapped a data key. Raises CannotOpen."""
     if len(wrapped) < 3 or wrapped[:1] != _FORMAT or len(wrapped) < 2 + wrapped[1] or wrapped[1] == 0:
-        raise CannotOpen("this is no wrapped key")
+        raise CannotOpen("this is not a wrapped key")
     try:
         return wrapped[2 : 2 + wrapped[1]].decode("ascii")
     except UnicodeDecodeError:
-        raise CannotOpen("this is no wrapped key") from None
+        raise CannotOpen("this is not a wrapped key") from None
 
 
 def seal(value: bytes, data_key: bytes, context: SealContext) -> bytes:
@@ -98,7 +98,7 @@ def seal(value: bytes, data_key: bytes, context: SealContext) -> bytes:
 def open_sealed(sealed: bytes, data_key: bytes, context: SealContext) -> bytes:
     """Returns the value sealed for exactly `context`. Raises CannotOpen."""
     if sealed[:1] != _FORMAT:
-        raise CannotOpen("this is no sealed value")
+        raise CannotOpen("this is not a sealed value")
     return _open(data_key, sealed[1:], context.aad())
 
 
@@ -113,7 +113,7 @@ def _seal(key: bytes, value: bytes, aad: bytes) -> bytes:
 
 def _open(key: bytes, sealed: bytes, aad: bytes) -> bytes:
     if len(key) != KEY_BYTES or len(sealed) < _NONCE_BYTES + _TAG_BYTES:
-        raise CannotOpen("this is no sealed value")
+        raise CannotOpen("this is not a sealed value")
     try:
         return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], aad)
     except InvalidTag:

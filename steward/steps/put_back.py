@@ -205,7 +205,7 @@ def _looked_up(read_values: ReadValues, index: Mapping[ChangeId, int]) -> dict[t
 
 def _source(ctx: StepContext) -> UndoSource:
     if ctx.undo is None:
-        raise ValueError("this run is no undo")
+        raise ValueError("this run is not an undo")
     return ctx.undo
 
 

@@ -125,7 +125,7 @@ class _Counts:
 
 def _described(name: str, labels: Mapping[str, str]) -> tuple[str, str, tuple[str, ...]]:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name of a metric")
+        raise ValueError(f"{name!r} is not a name of a metric")
     return name, DESCRIPTIONS.get(name, ""), tuple(labels)
 
 
@@ -133,6 +133,6 @@ def _described(name: str, labels: Mapping[str, str]) -> tuple[str, str, tuple[st
 def _check_labels(labels: tuple[tuple[str, str], ...]) -> None:
     for name, value in labels:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a label")
+            raise ValueError(f"{name!r} is not a name of a label")
         if not _VALUE.fullmatch(value):
             raise ValueError(f"the label {name} does not take such text")

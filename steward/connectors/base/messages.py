@@ -172,7 +172,7 @@ class MessageConnector:
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates webhook_url, which is itself the secret. Raises BadSettings."""
         url = form.get(_SETTING)
-        unknown = unknown_settings(form, (_SETTING,), f"This is no setting of {self.operation.platform}.")
+        unknown = unknown_settings(form, (_SETTING,), f"This is not a setting of {self.operation.platform}.")
         if unknown:
             raise BadSettings(unknown)
         if not isinstance(url, str) or not 1 <= len(url.strip()) <= _MAX_URL or not url.strip().isprintable():

@@ -57,7 +57,7 @@ from steward.telemetry.redact import Secret
 _JSON = {"content-type": "application/json"}
 _FORM = {"content-type": "application/x-www-form-urlencoded"}
 _ONE_A_SECOND = RateLimit(max_concurrency=1, min_interval_s=1.0)
-_UNKNOWN_SETTING = "This is no setting of {title}."
+_UNKNOWN_SETTING = "This is not a setting of {title}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +380,7 @@ def body_of(response: PlatformResponse) -> dict[str, Decoded]:
     """Returns the JSON object in a response's body. Raises UnusableResponse."""
     decoded = response.json()
     if not isinstance(decoded, dict):
-        raise UnusableResponse("it is no object")
+        raise UnusableResponse("it is not an object")
     return decoded
 
 

@@ -291,14 +291,14 @@ def _texts(form: JsonObject) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Returns the well-formed settings and the errors of the others."""
     names = (*_NAMES, "prefix")
     texts: dict[str, str] = {}
-    errors = unknown_settings(form, names, "This is no setting of cloud storage.")
+    errors = unknown_settings(form, names, "This is not a setting of cloud storage.")
     for name in names:
         value = form.get(name, "" if name == "prefix" else None)
         text = value.strip() if isinstance(value, str) else ""
         if not text.isprintable() or len(text) > 500 or not (text or name == "prefix"):
             errors[name] = ["This is needed."]
         elif name in _FORMS and not _FORMS[name].fullmatch(text):
-            errors[name] = [f"This is no {name.replace('_', ' ')} of S3-compatible storage."]
+            errors[name] = [f"This is not a valid {name.replace('_', ' ')} of S3-compatible storage."]
         else:
             texts[name] = text
     return texts, errors

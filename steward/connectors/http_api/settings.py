@@ -108,7 +108,7 @@ SCHEMA: JsonObject = {
 
 def settings_of(form: JsonObject, private_hosts: Collection[str]) -> ConnectionSettings:
     """Validates the form. Raises BadSettings that names every wrong field."""
-    errors = unknown_settings(form, _FIELDS, "This is no setting of an HTTP API.")
+    errors = unknown_settings(form, _FIELDS, "This is not a setting of an HTTP API.")
     texts = {name: _text(name, form[name], errors) for name in _FIELDS if form.get(name) not in (None, "")}
     hosts = _hosts(texts.get("hosts", ""), private_hosts, errors)
     sign_in = _sign_in(texts, errors)

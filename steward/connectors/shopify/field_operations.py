@@ -49,7 +49,7 @@ def _is_plain_line(value: str) -> bool:
 _RULES: Mapping[str, tuple[Callable[[str], object], str]] = {
     "title": (lambda value: value and _is_plain_line(value), "A title has 1 to 255 characters."),
     "handle": (_HANDLE.fullmatch, "A handle has small letters, digits and single dashes."),
-    "email": (lambda value: not value or _EMAIL.fullmatch(value), "This is no email address."),
+    "email": (lambda value: not value or _EMAIL.fullmatch(value), "This is not an e-mail address."),
     "phone": (
         lambda value: not value or _PHONE.fullmatch(value),
         "A phone number is written as +49301234567.",

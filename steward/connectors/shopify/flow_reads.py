@@ -59,7 +59,7 @@ class FlowReads:
         """Returns the first `limit` objects in the requested order. Raises CallError."""
         recipe, order = recipe_of(query.root, query.paths, query.patched), sort_order(query.root, query.sort)
         if order is None:
-            raise Invalid(["sort"], f"“{str(query.sort)[:60]}” is no order {query.root} can be sorted in.")
+            raise Invalid(["sort"], f"“{str(query.sort)[:60]}” is not a sort order of {query.root}.")
         variables: dict[str, JsonValue] = {
             "query": query.query.strip() or None,
             "sort": order[0],

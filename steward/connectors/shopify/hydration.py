@@ -207,7 +207,7 @@ class _TreeBuilder:
         for path in self.recipe.paths:
             root, *names = path.split(".")
             if root != self.recipe.root:
-                self.problems.append((path, f"It is no field of {self.recipe.root}."))
+                self.problems.append((path, f"It is not a field of {self.recipe.root}."))
             elif len(names) > _MAX_DEPTH:
                 self.problems.append((path, f"It goes through more than {_MAX_DEPTH} objects."))
             else:

@@ -282,7 +282,7 @@ class _MetafieldOperation(ShopifyOperation[SetMetafield]):
             )
             return ItemProblem(owner.id, "not_a_metafield", message, names)
         if not _TYPE.fullmatch(command.type):
-            return ItemProblem(owner.id, "not_a_type", "This is no type of a metafield.", names)
+            return ItemProblem(owner.id, "not_a_type", "This is not a type of metafield.", names)
         if not 1 <= len(command.value.encode("utf-8")) <= 65_536:
             return ItemProblem(owner.id, "too_long", "A metafield holds from 1 byte to 64 KiB.", names)
         if command.value == command.before:

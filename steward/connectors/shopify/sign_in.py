@@ -83,7 +83,7 @@ def settings_of(form: JsonObject) -> ConnectionSettings:
     """Validates shop_domain, and client_id with client_secret or access_token. Raises BadSettings."""
     errors: dict[str, list[str]] = {}
     for name in form.keys() - set(_NAMES):
-        errors[name] = ["This is no setting of a Shopify store."]
+        errors[name] = ["This is not a setting of a Shopify store."]
     texts = {name: text_ for name in _NAMES if (text_ := _text(form, name, errors)) is not None}
     domain = texts.get("shop_domain", "").lower()
     if "shop_domain" not in errors and not _DOMAIN.fullmatch(domain):

@@ -83,7 +83,7 @@ class SmtpConnector:
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates the form; without a port or encryption it uses the usual ones. Raises BadSettings."""
-        errors = unknown_settings(form, _FIELDS, "This is no setting of a mail server.")
+        errors = unknown_settings(form, _FIELDS, "This is not a setting of a mail server.")
         texts = {name: _text(form.get(name)) for name in ("host", "user", "sender")}
         origin = self._origin(texts["host"], form, errors)
         sender = _sender(texts["sender"])

@@ -73,7 +73,7 @@ def tab_range(tab: str, start: str | None = None, rows: Sequence[Sequence[object
         return name
     match = _START.fullmatch(start)
     if match is None:
-        raise ValueError(f"{start!r} is no cell")
+        raise ValueError(f"{start!r} is not a cell")
     width = max((len(row) for row in rows), default=1)
     last = _column(_number(match[1]) + max(width, 1) - 1)
     return f"{name}!{start}:{last}{int(match[2]) + max(len(rows), 1) - 1}"
@@ -84,7 +84,7 @@ def area_range(tab: str, area: str | None) -> str:
     if area is None:
         return tab_range(tab)
     if not AREA.fullmatch(area):
-        raise ValueError(f"{area!r} is no range")
+        raise ValueError(f"{area!r} is not a range")
     return f"{tab_range(tab)}!{area}"
 
 

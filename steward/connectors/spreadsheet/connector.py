@@ -97,7 +97,7 @@ class SpreadsheetConnector:
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates service_account and spreadsheet_id. Raises BadSettings."""
         errors = unknown_settings(
-            form, ("service_account", "spreadsheet_id"), "This is no setting of a spreadsheet."
+            form, ("service_account", "spreadsheet_id"), "This is not a setting of a spreadsheet."
         )
         sheet = form.get("spreadsheet_id")
         if not isinstance(sheet, str) or not _ID.fullmatch(sheet):

@@ -137,7 +137,7 @@ class WooCommerceConnector:
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates url, consumer_key and consumer_secret. Raises BadSettings."""
-        errors = unknown_settings(form, _NAMES, "This is no setting of a WooCommerce shop.")
+        errors = unknown_settings(form, _NAMES, "This is not a setting of a WooCommerce shop.")
         texts: dict[str, str] = {}
         for name in _NAMES:
             value = form.get(name)

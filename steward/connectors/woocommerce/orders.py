@@ -149,7 +149,7 @@ def _money(row: Row, name: str) -> Decimal:
     except InvalidOperation:
         amount = None
     if amount is None or not amount.is_finite():
-        raise UnusableResponse(f"{name} is no amount")
+        raise UnusableResponse(f"{name} is not an amount")
     return amount
 
 

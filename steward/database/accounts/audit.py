@@ -47,7 +47,7 @@ async def record(tx: Tx, org: OrgId, entry: AuditEntry) -> None:
     The head stays locked until the commit. Raises LookupError for an action that is not in ACTIONS.
     """
     if entry.action not in ACTIONS:
-        raise LookupError(f"{entry.action} is no action of steward/model/audit.py")
+        raise LookupError(f"{entry.action} is not an action of steward/model/audit.py")
     head = await audit_heads.lock(tx, org)
     chained = ChainedEntry(
         org=org,

@@ -107,7 +107,7 @@ def inspect(copy: Path) -> BackupCopy:
             [version] = copy_file.execute("SELECT max(version) FROM schema_version").fetchone()
             [taken_at] = copy_file.execute("SELECT taken_at FROM backup").fetchone()
     except (sqlite3.DatabaseError, TypeError) as error:
-        raise InvalidBackup(f"{copy.name} is no copy made by `steward backup`: {error}.") from error
+        raise InvalidBackup(f"{copy.name} is not a copy made by `steward backup`: {error}.") from error
     if integrity != "ok":
         raise InvalidBackup(f"{copy.name} is damaged: {integrity}.")
     return BackupCopy(copy.stat().st_size, digest.hexdigest(), version, from_ms(taken_at))

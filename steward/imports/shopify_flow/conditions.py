@@ -80,7 +80,7 @@ def _joined(word: str, parts: list[JsonObject]) -> JsonObject:
 
 def _path(path: Any) -> str:
     if not isinstance(path, str) or not PATH.match(path):
-        raise UnreadableCondition(f"“{str(path)[:80]}” is no path.")
+        raise UnreadableCondition(f"“{str(path)[:80]}” is not a path.")
     return path
 
 
@@ -128,7 +128,7 @@ class _Tree:
             raise UnreadableCondition(f"The operator “{word[:80]}” of a list is not known.")
         item = _path(_environment(node.get("array_item_key"), items))
         if "." in item:
-            raise UnreadableCondition(f"“{item[:80]}” is no name of an item.")
+            raise UnreadableCondition(f"“{item[:80]}” is not a name of an item.")
         return {
             "each": _path(_environment(node.get("array_path"), items)),
             "item": item,

@@ -104,7 +104,7 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
     if root.get("variables"):
         flow.oddities.append("It has variables of its own, which are not supported here.")
     if len(raw) != len(root["steps"]):
-        flow.oddities.append("Some of its steps are no steps at all and were left out.")
+        flow.oddities.append("Some entries among its steps are not steps and were left out.")
     return flow
 
 
@@ -223,7 +223,7 @@ def _patched(flow: Flow, raw: Any) -> None:
             flow.patched.append(Patched(*(str(text) for text in texts)))
         else:
             handle = plain(_text(patch.get("handle")))[:80]
-            flow.oddities.append(f"Its added field “{handle}” is no metafield with a namespace and a key.")
+            flow.oddities.append(f"Its added field “{handle}” is not a metafield with a namespace and a key.")
 
 
 def _type(value: Any) -> Any:

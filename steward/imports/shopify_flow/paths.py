@@ -157,7 +157,7 @@ def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, members: str, sc
         message = f"What “{other.name[:80]}” gave is gone after a wait. Place that step behind the wait."
         used_paths.error(step, message, "expression_feature")
     if not _may_output(other, members):
-        message = f"“{members[:120]}” is no field of the output of “{other.name[:80]}”. Correct the name."
+        message = f"“{members[:120]}” is not a field of the output of “{other.name[:80]}”. Correct the name."
         used_paths.error(step, message, "expression_feature")
     task = other.origin.source_type if other.origin is not None else ""
     if _FETCH in task and other.origin is not None:

@@ -189,7 +189,7 @@ class _FlowReader:
         for link in self.flow.links:
             target = self.steps_by_id.get(link.target)
             if target is None or link.target == self.flow.trigger.id:
-                message = f"A connection leads to “{link.target[:80]}”, which is no step. It was left out."
+                message = f"A connection leads to “{link.target[:80]}”, which is not a step. It was left out."
                 self.add_finding(None, FindingLevel.WARNING, "parameter", message)
             elif link.input not in ("", "input"):
                 message = (

@@ -77,7 +77,7 @@ def read_json(content: bytes, options: dict[str, Any]) -> object:
 
 
 def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def write_text(text: Any, options: dict[str, Any]) -> bytes:

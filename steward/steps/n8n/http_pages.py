@@ -83,7 +83,7 @@ def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem
         )
     if mode == _MODES[2] and not is_expression(pagination.get("nextURL")):
         message = (
-            "The address of its next page is no expression, so it would ask for one page again and again."
+            "The address of its next page is not an expression, so it would ask for one page again and again."
         )
         yield StepProblem("error", "parameter", f"{message} Take it from the response.")
     yield from _change_problems(pagination)

@@ -109,7 +109,7 @@ def path_segment(text: str, words: str) -> str:
     if not text:
         raise ItemFailed(f"This step does not say which {words}. Fill it in.")
     if text in (".", ".."):
-        raise ItemFailed(f"“{text}” is no {words}. Correct it.")
+        raise ItemFailed(f"“{text}” is not a valid {words}. Correct it.")
     return quote(text, safe="")
 
 

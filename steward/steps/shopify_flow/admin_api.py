@@ -103,7 +103,7 @@ class _AdminRequest(FlowType):
         sketch = _sketch(blob)
         if sketch is None and not is_liquid(blob):
             yield StepProblem(
-                "error", "parameter", "What it sends is no JSON object. Write it again in Shopify Flow."
+                "error", "parameter", "What it sends is not a JSON object. Write it again in Shopify Flow."
             )
             return
         if sketch is None:
@@ -149,9 +149,9 @@ def _parse_arguments(blob: JsonValue) -> Arguments:
         try:
             blob = json.loads(blob, object_pairs_hook=_without_duplicates)
         except (ValueError, RecursionError):
-            raise ItemFailed("What this request would send is no JSON once its texts are put in.") from None
+            raise ItemFailed("What this request would send is not JSON once its texts are put in.") from None
     if not isinstance(blob, Mapping):
-        raise ItemFailed("What this request would send is no JSON object.")
+        raise ItemFailed("What this request would send is not a JSON object.")
     return blob
 
 

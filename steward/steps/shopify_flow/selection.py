@@ -269,4 +269,4 @@ def _plain(value: JsonValue, name: str, where: str) -> JsonValue:
             return value
         if isinstance(value, int | float) and float(value).is_integer():
             return int(value)
-    raise OutputMismatch(f"{where} is no {name}.")
+    raise OutputMismatch(f"{where} is not of type {name}.")

@@ -117,7 +117,7 @@ async def _with_output(call: StepCall, index: int, item: Item) -> Item:
 
 def _text_bytes(value: JsonValue) -> bytes:
     if not isinstance(value, str):
-        raise ItemFailed("What is to be hashed, or its key, is no text. Turn it into one by an expression.")
+        raise ItemFailed("What is to be hashed, or its key, is not text. Turn it into one by an expression.")
     return value.encode("utf-8", "surrogatepass")
 
 

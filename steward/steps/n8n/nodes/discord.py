@@ -65,14 +65,14 @@ def _embed(fields: ServiceFields) -> JsonObject:
     if fields.text("inputMethod", "fields") == "json":
         parsed = fields.json("json", "Embed")
         if not isinstance(parsed, Mapping):
-            raise ItemFailed("The JSON of an embed is no object. Correct it.")
+            raise ItemFailed("The JSON of an embed is not an object. Correct it.")
         return dict(parsed)
     embed = {name: fields.value(name) for name in ("title", "description", "url", "timestamp")}
     if color := fields.text("color").removeprefix("#"):
         try:
             embed["color"] = int(color, 16)
         except ValueError:
-            raise ItemFailed(f"“{color[:40]}” is no colour of an embed, such as #ff0000.") from None
+            raise ItemFailed(f"“{color[:40]}” is not a colour of an embed, such as #ff0000.") from None
     if author := fields.text("author"):
         embed["author"] = {"name": author}
     for name in ("image", "thumbnail", "video"):

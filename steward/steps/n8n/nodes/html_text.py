@@ -153,7 +153,7 @@ def _extracted(call: StepCall, index: int, pages: Sequence[JsonValue], tidies: b
     extracted = []
     for page in pages:
         if not isinstance(page, str):
-            raise ItemFailed("The field with the HTML is not there or is no text.")
+            raise ItemFailed("The field with the HTML is missing or is not text.")
         if len(page) > _LARGEST:
             raise ItemFailed("The page is larger than 5 MiB.")
         if not is_readable(page):

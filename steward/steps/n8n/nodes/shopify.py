@@ -189,7 +189,7 @@ def _instant(params: Params, name: str) -> datetime | None:
     text = params.text(f"options.{name}")
     instant = js_dates.parse(text, UTC)
     if text and instant is None:
-        raise ItemFailed(f"“{text[:40]}” is no time.")
+        raise ItemFailed(f"“{text[:40]}” is not a time.")
     return instant
 
 

@@ -187,5 +187,5 @@ def _tree(
 
 def _named(name: str) -> str:
     if not _NAME.match(name):
-        raise ItemFailed(f"“{name[:80]}” is no name of an XML element.")
+        raise ItemFailed(f"“{name[:80]}” is not a name of an XML element.")
     return name

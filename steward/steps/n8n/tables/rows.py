@@ -149,7 +149,7 @@ def converted(value: AnyJson, kind: str, column: str) -> AnyJson:
         raise ItemFailed(message)
     result = _CONVERSIONS[kind](value) if kind else value
     if result is None:
-        raise ItemFailed(f"{js.json_text(value)[:80]} in “{column}” is no {_NAMES[kind]}. Correct the value.")
+        raise ItemFailed(f"{js.json_text(value)[:80]} in “{column}” is not {_NAMES[kind]}. Correct the value.")
     return result
 
 
@@ -177,7 +177,7 @@ _CONVERSIONS: Final[dict[str, Callable[[AnyJson], AnyJson]]] = {
     "boolean": _boolean,
     _DATE: _date,
 }
-_NAMES: Final = {"string": "text", "number": "number", "boolean": "true or false", _DATE: "date"}
+_NAMES: Final = {"string": "text", "number": "a number", "boolean": "true or false", _DATE: "a date"}
 
 
 def _type_of_value(value: JsonValue) -> str:

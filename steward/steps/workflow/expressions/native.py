@@ -146,7 +146,7 @@ def _items_of_last_run(step: StepView) -> Sequence[JsonObject]:
 
 def _paired(step: StepView, name: str, context: ExpressionContext, index: int) -> Value:
     if index >= len(context.items):
-        raise PathRootMissing(f"There is no item {index} to find the one of “{name}” by.")
+        raise PathRootMissing(f"There is no item {index} to pair with “{name}”.")
     position = context.pairing(name, index)
     if isinstance(position, Unpaired):
         raise PathRootMissing(position.message)
