@@ -13,7 +13,7 @@ from steward.telemetry.redact import SecretRegister
 
 NOT_SET_UP = (
     "No mail server is set. Give STEWARD_SMTP_URL (smtp://USER:PASSWORD@HOST:PORT) and STEWARD_MAIL_FROM;"
-    " until then people are told in the web app alone."
+    " until then people are notified only in the web app."
 )
 
 

@@ -91,7 +91,8 @@ class SignInApps:
                 has_basic_auth=app.has_basic_auth,
             )
         if form:
-            raise ValidationFailed(errors={"settings": ["There are no settings: sign in alone connects it."]})
+            message = "This kind has no settings. Connect it by signing in."
+            raise ValidationFailed(errors={"settings": [message]})
         rules = self.providers.get(provider)
         if rules is None:
             raise NotConfigured(f"The operator has not set up the sign-in to {provider.capitalize()}.")

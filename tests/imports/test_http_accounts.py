@@ -127,7 +127,7 @@ async def test_a_key_is_not_sent_to_another_host(partner: PartnerShop, method: s
     automation = await automated(shop, chain(step), accounts={"Ask": partner.account})
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.FAILED
-    assert "are sent to its own hosts alone" in repr(await shop.steps(run))
+    assert "are sent only to its own hosts" in repr(await shop.steps(run))
     assert partner.api.seen == []
 
 

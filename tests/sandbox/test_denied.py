@@ -87,7 +87,7 @@ def test_foreign_code_is_refused_in_production_without_isolation(sqlite_url: str
     assert results[1:] == ({JAVASCRIPT: [[True]], LIQUID: [[]]},) * 2
     assert [len(messages) for messages in warnings] == [1, 1, 0]
     assert "are refused" in warnings[0][0]
-    assert "within limits alone" in warnings[1][0]
+    assert "with resource limits only" in warnings[1][0]
     for code, words in results[0].values():
         assert code == "code_refused"
         assert "not run on this installation" in words

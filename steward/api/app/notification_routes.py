@@ -69,7 +69,7 @@ class ChangedRouteBody(RequestBody):
 
 
 class NotificationRouteRecord(msgspec.Struct):
-    """A route, without its secret; `url` is for owners alone."""
+    """A route, without its secret; `url` is only for owners."""
 
     id: str
     name: str

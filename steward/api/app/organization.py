@@ -54,7 +54,7 @@ async def get(tx: Tx, call: ApiCall) -> Response:
 
 
 async def change(tx: Tx, call: ApiCall) -> Response:
-    """Handles `PATCH /app/organization`. The operator alone switches automations on or off."""
+    """Handles `PATCH /app/organization`. Only the operator switches automations on or off."""
     body: OrganizationBody = call.body
     sent_fields = body.model_fields_set
     command = ChangeOrganization(

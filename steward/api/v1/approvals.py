@@ -51,7 +51,7 @@ _STALE_AFTER = timedelta(hours=1)
 
 
 class ApprovalRecord(msgspec.Struct):
-    """An approval; `changes` and `changes_total` on get alone."""
+    """An approval; `changes` and `changes_total` only on get."""
 
     id: UlidStr
     run_id: UlidStr
@@ -130,7 +130,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
     warnings = list(approval.warnings)
     pending = approval.status is ApprovalStatus.PENDING
     if pending and now - approval.created_at > _STALE_AFTER:
-        message = "These changes were worked out over an hour ago. What has changed since is left alone."
+        message = "These changes were computed over an hour ago. Objects changed since are left unchanged."
         warnings.append({"code": "stale_over_1h", "message": message})
     return ApprovalRecord(
         id=approval.id,

@@ -74,7 +74,7 @@ _CONTENT_VALUES = 200_000
 
 
 class ImportRecord(msgspec.Struct):
-    """An import; `plan` on get alone."""
+    """An import; `plan` only on get."""
 
     id: UlidStr
     name: Name

@@ -42,7 +42,7 @@ class HeldByRecord(msgspec.Struct):
 
 
 class RunRecord(msgspec.Struct):
-    """A run; `undo`, `steps` and `more_steps` on get alone, `held_by` while a closed period holds it."""
+    """A run; `undo`, `steps` and `more_steps` only on get, `held_by` while a closed period holds it."""
 
     id: UlidStr
     automation_id: UlidStr

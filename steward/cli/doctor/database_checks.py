@@ -53,7 +53,7 @@ def server_result(server_settings: Mapping[str, str], *, is_one_of_several: bool
     if is_one_of_several and not server_settings["synchronous_standby_names"]:
         raise CheckFailed(
             "The server waits for no standby, so a fail-over may lose what it confirmed. Set Patroni's"
-            " synchronous_mode and synchronous_mode_strict, or name one server alone."
+            " synchronous_mode and synchronous_mode_strict, or name only one server."
         )
     if server_settings["data_checksums"] == "on":
         return "PostgreSQL can be reached."

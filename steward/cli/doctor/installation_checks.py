@@ -69,8 +69,8 @@ def _files_open_to_others(settings: Settings) -> str:
             " once: it removes those rights. If it cannot, run `chmod go=` on them as their owner."
         )
     if shared:
-        return f"Other accounts may enter {folder}, which is shared; the files in it are their owner's alone."
-    return "The data folder and the files in it are their owner's alone."
+        return f"Other accounts may enter {folder}, which is shared; only the owner can open the files in it."
+    return "Only the owner can open the data folder and the files in it."
 
 
 async def check_private_hosts(installation: Installation) -> str:

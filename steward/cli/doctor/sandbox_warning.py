@@ -18,7 +18,7 @@ def missing_isolation(settings: Settings) -> str:
     missing = "The machine has neither a filter of system calls nor namespaces for foreign code"
     if settings.is_production and not settings.unconfined_scripts:
         return f"{missing}: expressions and scripts of imported workflows are refused."
-    return f"{missing}: expressions and scripts of imported workflows run within limits alone."
+    return f"{missing}: expressions and scripts of imported workflows run with resource limits only."
 
 
 async def log_missing_isolation(settings: Settings, sandbox_pool: SandboxPool, log: Log) -> None:

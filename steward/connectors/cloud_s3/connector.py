@@ -308,7 +308,7 @@ def _folder(prefix: str, errors: dict[str, list[str]]) -> str:
     """Returns a prefix that ends with a slash, or an empty one; adds the error of a bad prefix."""
     folder = prefix.lstrip("/")
     if _has_dots(folder):
-        errors["prefix"] = ["A folder is named without dots alone, such as supplier/stock."]
+        errors["prefix"] = ["Leave out . and .. from the folder, as in supplier/stock."]
     return folder if not folder or folder.endswith("/") else f"{folder}/"
 
 

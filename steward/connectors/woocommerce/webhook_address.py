@@ -18,7 +18,7 @@ def unreachable_reason(address: str) -> str | None:
     if _is_private(host):
         return f"{message} that is an address within a network. Give Steward a public address."
     if port not in PORTS:
-        return f"{message} WordPress uses the ports 80, 443 and 8080 alone. Put Steward behind one of them."
+        return f"{message} WordPress uses only the ports 80, 443 and 8080. Put Steward behind one of them."
     return None
 
 

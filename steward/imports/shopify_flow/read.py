@@ -178,9 +178,9 @@ class _FlowReader:
         alias = step.origin.alias if step.origin is not None else None
         if alias in self.names.numbered and alias in self.names.used:
             message = (
-                f"Several steps could be what the flow calls “{alias[:80]}”. Here it is this one, which is "
+                f"Several steps could be what the flow calls “{alias[:80]}”. Here it is this one, by the "
             )
-            message += "told by the order of the file alone. Look whether it is the one that is meant."
+            message += "order of the file. Check whether it is the one that is meant."
             self.add_finding(step.name, FindingLevel.WARNING, "parameter", message)
 
     def edges(self, trigger: str) -> list[PlanEdge]:

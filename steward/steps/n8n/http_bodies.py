@@ -48,7 +48,7 @@ _PATH = (
     " Write the body as JSON."
 )
 _JSON_AS_TEXT = (
-    "Its JSON body is given as one text, which n8n offers for forms alone. Choose “Using JSON” and give"
+    "Its JSON body is given as one text, which n8n offers only for forms. Choose “Using JSON” and give"
     " it there."
 )
 _BODY_UNSENT = (

@@ -200,7 +200,7 @@ async def tag_commands(
         added, removed = (tuple(tags), ()) if on else ((), tuple(tags))
         return [(f"{kind}.change_tags", ChangeTags(subject, added, removed))]
     if not isinstance(subject, Product):
-        raise ItemFailed("The store of this automation has tags of products alone.")
+        raise ItemFailed("The store of this automation has only tags of products.")
     tag_ids = {name: str(number) for name, number in (await store_tags(objects.store)).items()}
     tags_after = subject.tags if on else without_tags(subject.tags, tags)
     for tag in tags if on else ():

@@ -72,8 +72,8 @@ class WebAccess:
         if not names_origin(hosts, origin):
             name = self.account.connection.name
             raise ItemFailed(
-                f"The address is on {entry_of(origin)[:100]}, and requests of {name} are sent to its own "
-                f"hosts alone ({', '.join(hosts)[:200]}). Choose another account, or change the address."
+                f"The address is on {entry_of(origin)[:100]}, and requests of {name} are sent only to its "
+                f"own hosts ({', '.join(hosts)[:200]}). Choose another account, or change the address."
             )
 
     @property

@@ -342,7 +342,7 @@ SENT = {"url": "https://a.example/", "method": "POST", "sendBody": True}
         ("httpRequest", 4.2, {"url": "=shop.example/{{ $json.a }}"}, "no complete address"),
         ("httpRequest", 4.2, {"url": "https://a.example/", "options": {"timeout": 60000}}, "after 20 s."),
         ("httpRequest", 4.2, {"url": "https://a.example/", "options": {"timeout": 5000}}, None),
-        ("httpRequest", 4.2, {**SENT, "specifyBody": "string", "body": "a=1"}, "offers for forms alone"),
+        ("httpRequest", 4.2, {**SENT, "specifyBody": "string", "body": "a=1"}, "offers only for forms"),
         ("httpRequest", 4.2, {**SENT, "jsonBody": "{}"}, "sends none of it"),
         ("httpRequest", 4.2, {**SENT, "specifyBody": "json", "body": "{}"}, "sends none of it"),
         ("httpRequest", 4.2, {**SENT, "specifyBody": "json", "jsonBody": "{}"}, None),

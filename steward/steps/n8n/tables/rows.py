@@ -149,7 +149,8 @@ def converted(value: AnyJson, kind: str, column: str) -> AnyJson:
         raise ItemFailed(message)
     result = _CONVERSIONS[kind](value) if kind else value
     if result is None:
-        raise ItemFailed(f"{js.json_text(value)[:80]} in “{column}” is not {_NAMES[kind]}. Correct the value.")
+        text = js.json_text(value)[:80]
+        raise ItemFailed(f"{text} in “{column}” is not {_NAMES[kind]}. Correct the value.")
     return result
 
 
