@@ -72,7 +72,7 @@ async def export(args: CliArgs) -> Facts:
     """Exports a whole log to a new file that only its owner can read; the log records the export."""
     options, target = args.options, Path(args.options.to)
     if await asyncio.to_thread(target.exists):
-        raise CommandFailed("exists", f"{target} is there already. Name another file.")
+        raise CommandFailed("exists", f"{target} exists already. Name another file.")
     async with open_context(args) as context:
         [org] = await _orgs(context, options.org)
         last = await context.write(partial(audit.record_export, org=org, actor=None), org)

@@ -35,7 +35,7 @@ async def backup(args: CliArgs) -> Facts:
     try:
         copy = await asyncio.to_thread(copies.create, source, target, args.now())
     except FileExistsError as error:
-        raise CommandFailed("exists", f"{target} is there already. Name another file.") from error
+        raise CommandFailed("exists", f"{target} exists already. Name another file.") from error
     except InvalidBackup as error:
         raise CommandFailed("damaged", f"The database is damaged: {error}") from error
     return {

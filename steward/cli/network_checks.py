@@ -60,7 +60,7 @@ async def check_collector(settings: Settings) -> str:
     try:
         if not await traces.is_collector_reachable():
             raise NotReached(
-                "The collector of STEWARD_TRACES_URL does not take what it is sent. Is it running,"
+                "The collector of STEWARD_TRACES_URL does not accept traces. Is it running,"
                 " and is the address that of OTLP over HTTP?"
             )
     finally:

@@ -135,7 +135,7 @@ async def _decidable(
         automation.state is AutomationState.ARCHIVED or run.plan_version != automation.plan_version
     )
     if is_superseded and run.undo_of is None:  # an undo walks a plan of its own
-        raise WrongState("The automation was archived or changed since these changes were worked out.")
+        raise WrongState("The automation was archived or changed since these changes were computed.")
     return run
 
 

@@ -105,7 +105,7 @@ def _space_of(folder: Path) -> str:
         folder = folder.parent
     usage = shutil.disk_usage(folder)
     if not usage.total:
-        return "The file system does not tell how much room it has."
+        return "The file system does not report its free space."
     share = usage.free / usage.total
     words = f"{share:.0%} of the disk is free ({usage.free // 2**20:,} MiB)."
     if share < _MIN_FREE:

@@ -103,7 +103,7 @@ def _paths_of_texts(step: PlanStep, scopes: Scopes, names: set[str], used_paths:
             step.name, {".".join(number_path) for number_path in read.as_numbers}, scopes
         )
         for liquid_path in read.unclear:
-            message = f"It asks “{liquid_path[:80]}” for a field whose name it works out. Name the field."
+            message = f"It reads a field of “{liquid_path[:80]}” by a computed name. Write the name."
             used_paths.error(step.name, message, "expression_feature")
     return paths
 
@@ -130,13 +130,13 @@ def _assign_path(
     if other is not None:
         _of_step(used_paths, step, by_name[other], members, scopes)
     elif head in loops:
-        message = f"“{head[:80]}” is there only within its for-each. Use it in the loop's own steps."
+        message = f"“{head[:80]}” exists only within its for-each. Use it in the loop's own steps."
         used_paths.error(step, message, "expression_feature")
     elif head == _SECRETS:
         message = "It uses a secret of Shopify Flow, which no connection holds here. Remove the step."
         used_paths.error(step, message, "credential")
     elif head in inputs.lost:
-        message = f"“{head[:80]}” is not told by any event of the store. Do without it."
+        message = f"No event of the store contains “{head[:80]}”. Remove it."
         used_paths.error(step, message)
     else:
         message = (

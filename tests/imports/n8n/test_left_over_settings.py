@@ -100,7 +100,7 @@ def test_settings_left_over_from_another_mode_are_ignored(
         ("switch", 2, {"mode": "rules", "rules": {"rules": [{"operation": "near"}]}}, "“near”"),
         ("wait", 1.1, {"amount": 1, "unit": "moments"}, "unit"),
         ("wait", 1.1, {"resume": "duration", "amount": 24, "unit": "hours"}, "no such choice for “Resume”"),
-        ("wait", 1.1, {"resume": "={{ $json.r }}"}, "“Resume” is worked out by an expression"),
+        ("wait", 1.1, {"resume": "={{ $json.r }}"}, "“Resume” is an expression"),
         ("markdown", 1, {"mode": "htmlToMarkdown", "options": {"extensions": "x"}}, "“extensions”"),
         ("gmail", 2.1, {"operation": "getAll", "filters": {"hasNoUserLabels": True}}, "“hasNoUserLabels”"),
         ("gmail", 2.1, {**MAIL, "scheduledAt": "2027-01-01"}, "“Scheduled At”"),

@@ -80,7 +80,7 @@ class RssFeedReadNode(StepType):
             yield from uncalled_address_problems(url, allows_http=True, takes_account=True)
             if re.match(r"=?http://", url.strip(), re.IGNORECASE) and listed_origin(url) is None:
                 message = (
-                    "It reads an http address: others can change what is read. Use https if it is there."
+                    "It reads an http address: others can change the data. Use https if the server has it."
                 )
                 yield StepProblem("warning", "parameter", message)
         if node.get("options.ignoreSSL"):

@@ -162,7 +162,7 @@ class WaitNode(StepType):
             message = "It waits for a call or a form, which cannot reach it here. Wait for a time instead."
             yield StepProblem("error", "parameter", message)
         elif is_expression(resume):
-            message = "Its “Resume” is worked out by an expression. Choose an interval or a time."
+            message = "Its “Resume” is an expression. Choose an interval or a time."
             yield StepProblem("error", "parameter", message)
         elif resume not in ("timeInterval", "specificTime"):
             message = "n8n has no such choice for “Resume”. Choose an interval or a time."
