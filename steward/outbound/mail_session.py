@@ -176,7 +176,7 @@ class MailDialer:
         except aiosmtplib.SMTPAuthenticationError as error:
             text = self._register.clean(error.message)
             if error.code < 500:
-                later = PlatformUnavailable("The mail server takes no sign-ins now.", wait_s=DEFER_S)
+                later = PlatformUnavailable("The mail server accepts no sign-ins now.", wait_s=DEFER_S)
                 raise MailFailed(MailResult.DEFERRED, later, error.code, text) from None
             message = "The mail server did not accept user and password. Reconnect it."
             raise MailFailed(

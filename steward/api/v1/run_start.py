@@ -43,7 +43,7 @@ def _each_named(value: Any) -> Any:
         raise field_error(f"A run starts with at most {MAX_FILES} files. Send fewer.")
     names = {unicodedata.normalize("NFC", name) for name in value}
     if len(names) < len(value) or any(name != name.strip() for name in names):
-        raise field_error("Give each file a name of its own, without blanks at its ends.")
+        raise field_error("Give each file its own name, without spaces at its ends.")
     return value
 
 

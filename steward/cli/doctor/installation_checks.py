@@ -94,7 +94,7 @@ async def check_mail(installation: Installation) -> str:
         raise CheckFailed(
             f"E-mail has been failing since {since:%Y-%m-%d %H:%M} UTC. See message_deferred in the log."
         )
-    return "The mail server can be reached and takes sign-ins; `steward mail test --to ADDRESS` sends a mail."
+    return "The mail server is reachable and accepts sign-ins; `steward mail test --to ADDRESS` sends a mail."
 
 
 async def check_sandbox(installation: Installation) -> str:
@@ -116,7 +116,7 @@ async def check_sandbox(installation: Installation) -> str:
             f"Foreign code runs within limits {network}; its system calls are not filtered."
             f" {ISOLATION_REMEDY}"
         )
-    user = "" if isolation.unprivileged else ", as root: run the service as a user of its own"
+    user = "" if isolation.unprivileged else ", as root: run the service as its own user"
     return f"Foreign code runs within limits, behind a filter of system calls {network}{user}."
 
 

@@ -105,7 +105,7 @@ def _check_credentials(names: Set[str], errors: dict[str, list[str]]) -> None:
         errors.setdefault("client_id", ["Give the app's client id and secret, or an access token."])
     elif by_app:
         for name in {"client_id", "client_secret"} - by_app:
-            errors.setdefault(name, ["This is needed beside the other."])
+            errors.setdefault(name, ["This is needed as well as the other."])
         if "webhook_secret" in names:
             errors["webhook_secret"] = ["With a client secret the store signs its events with that."]
 

@@ -26,7 +26,7 @@ class WhatsappConnector(ServiceConnector):
         SettingField(
             _NUMBER,
             "Id of the phone number",
-            "Give the id that the app shows beside the phone number, a long number.",
+            "Give the id that the app shows next to the phone number, a long number.",
             r"[0-9]{5,25}",
             secret=False,
         ),

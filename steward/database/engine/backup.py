@@ -79,7 +79,7 @@ def _disk_advice(error: sqlite3.OperationalError, source: Path, target: Path) ->
     # The low byte is the error without its details; errors of the module itself have no code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        return "Make room beside the database and where the copy goes."
+        return "Free space next to the database and where the copy goes."
     return write_obstacle(source) or write_obstacle(target)
 
 

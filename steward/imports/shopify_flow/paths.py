@@ -154,7 +154,7 @@ def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, members: str, sc
         )
         used_paths.error(step, message, "expression_feature")
     elif not scopes.can_use_output(step, other.name):
-        message = f"What “{other.name[:80]}” gave is gone after a wait. Place that step behind the wait."
+        message = f"The output of “{other.name[:80]}” is gone after a wait. Place that step after the wait."
         used_paths.error(step, message, "expression_feature")
     if not _may_output(other, members):
         message = f"“{members[:120]}” is not a field of the output of “{other.name[:80]}”. Correct the name."
@@ -219,7 +219,7 @@ def _compiled(
         if first is None:
             continue
         message = (
-            f"Of “{listed[:120]}” at most 250 are read; the rest is left out. Look whether that is enough."
+            f"Of “{listed[:120]}” at most 250 are read; the rest is left out. Check whether that is enough."
         )
         used_paths.findings.append(Finding(first, FindingLevel.WARNING, "parameter", message))
     return compiled.query

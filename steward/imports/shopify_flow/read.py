@@ -102,7 +102,7 @@ class _FlowReader:
             self.add_finding(None, FindingLevel.WARNING, "node_version", message)
         for message in self.flow.oddities:
             self.add_finding(
-                None, FindingLevel.WARNING, "parameter", f"{message} Look whether anything needs it."
+                None, FindingLevel.WARNING, "parameter", f"{message} Check whether anything needs it."
             )
 
     def start(self) -> PlanTrigger:
@@ -126,11 +126,11 @@ class _FlowReader:
     def _trigger_findings(self, task: Task, started: FlowTrigger) -> None:
         """Adds findings on differences of a trigger: its settings, its version, and a broader topic."""
         if started.wider:
-            message = f"No event of the store is the same. {started.wider} Look whether that is right."
+            message = f"No event of the store is the same. {started.wider} Check whether that is right."
             self.add_finding(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", message)
         if task.version != file.VERSION:
             message = (
-                f"Version {task.version:g} of this trigger is not known. Look whether it starts as it did."
+                f"Version {task.version:g} of this trigger is not known. Check whether it starts as it did."
             )
             self.add_finding(self.trigger_name, FindingLevel.WARNING, "node_version", message)
         for name, text in task.fields.items():

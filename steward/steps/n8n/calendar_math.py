@@ -70,7 +70,7 @@ def plus(start: datetime, amounts: Mapping[str, float]) -> datetime:
         milliseconds += sum(amounts.get(unit, 0) * _MS[unit] for unit in _LOW)
         return (moved.astimezone(UTC) + timedelta(milliseconds=milliseconds)).astimezone(start.tzinfo)
     except (OverflowError, ValueError):
-        raise ItemFailed("The date lies too far away.") from None
+        raise ItemFailed("The date is out of range.") from None
 
 
 def _by_months(start: datetime, months: int) -> datetime:

@@ -28,9 +28,7 @@ _FILE_AS_FIELDS = (
 _FILE_SETTING_UNUSED = (
     "“Send Binary File” is on, but n8n does not show it beside the other settings. No file is sent. Check it."
 )
-_BODY_BESIDE_FILE = (
-    "It sends a file and has a body beside it, and n8n does not say which is sent. Empty the body."
-)
+_BODY_BESIDE_FILE = "It sends a file and also has a body, and n8n does not say which is sent. Empty the body."
 _UNCLEAR_FILE_NAMES = (
     "Which files it sends is not clear. Give the name of one file, or the field of each before its name:"
     " image:data,invoice:other."

@@ -45,7 +45,7 @@ def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepP
         message = (
             "A field without a column adds one, which the approval shows. The columns are written at the"
         )
-        message += " right of the tab’s data, where the tab must have empty columns. Look whether it has."
+        message += " right of the tab’s data, where the tab must have empty columns. Check that it has."
         yield StepProblem("note", "parameter", message)
 
 

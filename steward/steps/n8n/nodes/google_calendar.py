@@ -85,7 +85,7 @@ _NEXT = (
 
 _NO_NEXT = (
     "n8n adds the field “nextOccurrence” to events that recur, which is left out here."
-    " Work out the next date in a step of its own if you need it."
+    " Compute the next date in a separate step if you need it."
 )
 
 

@@ -53,7 +53,7 @@ def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
             "error", "binary", "It posts an image, which is not supported. Post a link instead."
         )
     elif category not in ("NONE", "ARTICLE"):
-        message = "What it posts beside the text is not known here. Choose another kind."
+        message = "The kind of media that it posts is not known here. Choose another kind."
         yield StepProblem("error", "parameter", message)
 
 

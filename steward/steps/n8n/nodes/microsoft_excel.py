@@ -21,7 +21,7 @@ def _rows(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, Any
         return []
     names = [js.text(name) for name in rows[0]]
     if len(set(names)) < len(names):
-        raise ItemFailed("Two columns of the sheet have the same name. Give each a name of its own.")
+        raise ItemFailed("Two columns of the sheet have the same name. Give each its own name.")
     return [dict(zip(names, row, strict=False)) for row in rows[1:]]
 
 

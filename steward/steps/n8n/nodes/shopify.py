@@ -124,12 +124,12 @@ class ShopifyNode(StoreNode):
         known_options = _OPTIONS.get(self.resource_of(node), frozenset())
         for name in options if isinstance(options, Mapping) else ():
             if name not in known_options:
-                message = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
+                message = f"Its filter “{str(name)[:40]}” is not supported. Filter in a separate step."
                 yield StepProblem("error", "parameter", message)
         status = node.literal("options.status", "open")
         if status not in _STATUSES:
             message = f"It reads orders that are “{str(status)[:40]}”, which is not supported."
-            yield StepProblem("error", "parameter", f"{message} Read all, and filter in a step of its own.")
+            yield StepProblem("error", "parameter", f"{message} Read all, and filter in a separate step.")
         chosen = node.literal("options.fields", "")
         fields = KNOWN_FIELDS.get(self.resource_of(node), {})
         for name in _names_in(str(chosen)):

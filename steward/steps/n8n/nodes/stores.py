@@ -232,7 +232,7 @@ class WooCommerceNode(StoreNode):
         names += [(name, _CUSTOMER_FILTERS) for name in filters if isinstance(filters, Mapping)]
         for name, known_filters in names:
             if name not in known_filters:
-                message = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
+                message = f"Its filter “{str(name)[:40]}” is not supported. Filter in a separate step."
                 yield StepProblem("error", "parameter", message)
         if operation_of(node) == "update" and self.resource_of(node) == "customer":
             yield StepProblem("error", "parameter", "Customers cannot be changed here. Remove the step.")
