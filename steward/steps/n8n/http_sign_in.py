@@ -229,7 +229,7 @@ def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProble
         yield StepProblem("error", "parameter", message)
     if node.get("sendHeaders"):
         yield StepProblem("error", "parameter", "It sends its own headers to the store. Remove them.")
-    message = "It reads the store the automation runs on, with its connection. Check that the address belongs to it."
+    message = "It reads the automation's store, with its connection. Check that the address belongs to it."
     yield StepProblem("warning", "credential", message)
 
 
