@@ -190,7 +190,7 @@ class DataFlow:
         return self._codes[step.name]
 
     def _names_read(self, step: PlanStep) -> frozenset[str] | None:
-        """Returns the steps that a step refers to by name; None among them means any step."""
+        """Returns the steps that a step refers to by name; None means any step."""
         if step.name not in self._names:
             source_type = step.origin.source_type if step.origin is not None else ""
             if source_type in SCRIPTS:

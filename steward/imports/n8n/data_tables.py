@@ -1,4 +1,4 @@
-"""Finds problems of steps that use data tables: tables that stay empty, and tables used by two names.
+"""Finds problems of steps that use data tables: tables that stay empty, and tables used by name and by id.
 
 See docs/design/static-data.md#data-tables.
 """

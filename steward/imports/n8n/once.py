@@ -7,7 +7,7 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
 from steward.steps.workflow.responses import RUN_DATA_IN_READ
 
-# Findings about content removed from the file stay at every step, even beside an AI node's finding.
+# Findings about the file itself stay at every step, even next to an AI node's finding.
 _ABOUT_THE_FILE = frozenset(("disabled_step", "renamed_step", "secret_removed", "variable"))
 
 
