@@ -112,7 +112,7 @@ class ScriptCode:
         return not any(self.text[stop] == ";" for stop in self._outer_stops(opening + 1))
 
     def end_of_value(self, begin: int, *, is_outermost: bool = True) -> int:
-        """Returns where the value that begins at an offset ends: with its statement, or at the bracket around it.
+        """Returns where the value at an offset ends: with its statement, or at the bracket around it.
 
         A method call on the parenthesized value belongs to it: `(t[k] ??= []).push(…)`.
         """

@@ -33,10 +33,10 @@ const ABSENT_IN_FLOW = { ...ABSENT_IN_SCRIPTS, $env: NOT_IN_FLOW, $vars: NOT_IN_
 const ABSENT_IN_MODE = { flow: ABSENT_IN_FLOW };
 for (const [mode, name] of Object.entries(STATIC_NAMES)) {
   const other = name.startsWith('$') ? name.slice(1) : `$${name}`;
-  ABSENT_IN_MODE[mode] = { ...ABSENT_IN_SCRIPTS, [other]: ['error', `It is not available in this kind of step, nor in n8n: its name here is “${name}”.`, 'Use that name.'] };
+  ABSENT_IN_MODE[mode] = { ...ABSENT_IN_SCRIPTS, [other]: ['error', `It is not available in this kind of step, in n8n as here: its name is “${name}”.`, 'Use that name.'] };
 }
 for (const name of ['require', 'Buffer', 'URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder']) {
-  ABSENT_IN_FLOW[name] = ['error', 'It is not available in code of Shopify Flow.', 'Use methods of texts.'];
+  ABSENT_IN_FLOW[name] = ['error', 'It is not available in code of Shopify Flow.', 'Use string methods.'];
 }
 
 const nameCounts = new WeakMap(); // how often a script declares each name; cached per token list

@@ -74,7 +74,7 @@ class TrainingMessengerNode(StepType):
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a note that the message is not sent."""
-        message = "It belongs to n8n's course: its messages go to nobody, in n8n neither. Nothing to do."
+        message = "It belongs to n8n's course: its messages go to nobody, as in n8n. Nothing to do."
         yield StepProblem("note", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
