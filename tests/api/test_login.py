@@ -34,7 +34,7 @@ def names(service: Service, **more: str) -> dict[str, str]:
 async def test_a_login_answers_a_token_and_whose_it_is(service: Service) -> None:
     """Answers a bearer token of one hour with the person and organization, both flat and under `data`.
 
-    See docs/design/api/sign-in.md#login-answer.
+    See docs/design/api/sign-in.md#login-response.
 
     Interface statements: 4.1 login; 5.1 json, answer.
     """
