@@ -51,7 +51,7 @@ def test_a_full_disk_is_named(steward: Commands, disk: Path) -> None:
     assert "full" in refused.facts["error"]["message"]
     copying = steward("backup", "--to", str(disk / "copy.db"))
     assert copying.refused == (1, "unavailable")
-    assert "Make room" in copying.facts["error"]["message"]
+    assert "Free space" in copying.facts["error"]["message"]
     assert not list(disk.glob("copy.db*"))
     ballast.unlink()
     assert steward("org", "create", "--name", "Second").status == 0

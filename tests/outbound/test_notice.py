@@ -16,7 +16,7 @@ from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.outbound.test_address import SPELLINGS, Names
-from tests.outbound.test_transport import GOOD, ApiResponse, listening
+from tests.outbound.test_transport import GOOD, ScriptedPeer, listening
 
 HOOK = "https://hooks.example/t/abc?key=123456789"
 ORG = OrgId(1)
@@ -137,8 +137,8 @@ async def test_a_name_that_leads_inside_is_never_connected_to(address: str) -> N
 
 async def test_the_operators_private_host_may_be_a_webhook() -> None:
     """What the operator lists by name and port is reached, also over plain http."""
-    response = ApiResponse(GOOD)
-    async with listening(response) as port:
+    peer = ScriptedPeer(GOOD)
+    async with listening(peer) as port:
         clock, register = FakeClock(), SecretRegister()
         private = [f"tools.internal:{port}"]
         log = Log([].append, clock, register)
@@ -149,7 +149,7 @@ async def test_the_operators_private_host_may_be_a_webhook() -> None:
         reply: Any = await client.notice_client(ORG, None, endpoint).post(b"{}", reads_response=False)
         await client.aclose()
     assert reply.ok
-    assert response.heads[0].startswith("POST /hook ")
+    assert peer.heads[0].startswith("POST /hook ")
 
 
 async def test_a_host_that_does_not_resolve_is_tried_again_later() -> None:

@@ -20,7 +20,7 @@ from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.outbound.name_server import A, NameServer, Script, name_server
-from tests.outbound.test_transport import ApiResponse, certificate, listening
+from tests.outbound.test_transport import ScriptedPeer, certificate, listening
 
 NAME = "shop.example"
 PUBLIC, OTHER, SIX = "93.184.216.34", "8.8.4.4", "2606:4700::1111"
@@ -80,7 +80,7 @@ class Shop:
 
     names: NameServer
     internet: Internet
-    response: ApiResponse
+    peer: ScriptedPeer
     client: Outbound
 
     async def read(self) -> bytes:
@@ -96,8 +96,8 @@ async def shop(
 ) -> AsyncIterator[Shop]:
     """A shop at a name whose addresses are the script's."""
     tls, authority = certificate(folder, NAME)
-    response = ApiResponse(reply)
-    async with listening(response, tls) as port, name_server(script, alias=alias) as (resolver, names):
+    peer = ScriptedPeer(reply)
+    async with listening(peer, tls) as port, name_server(script, alias=alias) as (resolver, names):
         internet = Internet(port)
         backend = GuardedBackend(resolver, (), internet)
         clock, register = FakeClock(), SecretRegister()
@@ -106,7 +106,7 @@ async def shop(
             HttpTransport(clock, register, Log(lambda line: None, clock, register), transport=transport)
         )
         try:
-            yield Shop(names, internet, response, client)
+            yield Shop(names, internet, peer, client)
         finally:
             await transport.aclose()
             await client.aclose()
@@ -118,7 +118,7 @@ async def test_the_address_that_was_judged_is_the_one_connected_to(tmp_path: Pat
         assert await rebinding_shop.read() == b"{}"
         assert rebinding_shop.internet.connected == [PUBLIC]
         assert rebinding_shop.names.asked[A] == 1
-        assert f"host: {NAME}\r\n" in rebinding_shop.response.heads[0].lower()
+        assert f"host: {NAME}\r\n" in rebinding_shop.peer.heads[0].lower()
 
 
 async def test_a_public_answer_first_and_a_private_one_second_is_refused(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_a_public_answer_first_and_a_private_one_second_is_refused(tmp_pat
             with pytest.raises(CallRefused):
                 await rebinding_shop.read()
         assert rebinding_shop.internet.connected == [PUBLIC]
-        assert len(rebinding_shop.response.heads) == 1
+        assert len(rebinding_shop.peer.heads) == 1
 
 
 async def test_a_kept_connection_stays_where_it_was_judged(tmp_path: Path) -> None:
@@ -176,4 +176,4 @@ async def test_a_name_that_changes_with_every_question_never_leads_inside(tmp_pa
         assert {type(item) for item in actual} == {bytes, CallRefused}
         assert all(isinstance(entry, bytes | CallError) for entry in actual)
         assert set(rebinding_shop.internet.connected) == {PUBLIC, OTHER}
-        assert len(rebinding_shop.response.heads) == sum(isinstance(element, bytes) for element in actual)
+        assert len(rebinding_shop.peer.heads) == sum(isinstance(element, bytes) for element in actual)

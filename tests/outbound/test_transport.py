@@ -64,7 +64,7 @@ async def listening(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncItera
         server.close()
 
 
-class ApiResponse:
+class ScriptedPeer:
     """Counts the requests that arrived whole, and answers them as told."""
 
     def __init__(self, response: bytes = GOOD, *, reset: bool = False) -> None:
@@ -128,10 +128,10 @@ async def read(client: Outbound, link: PlatformEndpoint) -> Any:
 
 async def test_the_name_stands_in_host_while_the_address_is_the_checked_one() -> None:
     """See docs/design/connectors.md#addresses."""
-    response, names = ApiResponse(), Names("127.0.0.1")
-    async with listening(response) as port:
+    peer, names = ScriptedPeer(), Names("127.0.0.1")
+    async with listening(peer) as port:
         assert (await read(*outbound(port, names))).body == b"{}"
-    assert f"host: {NAME}:{port}" in response.heads[0].lower()
+    assert f"host: {NAME}:{port}" in peer.heads[0].lower()
     assert names.asked == 1
 
 
@@ -141,11 +141,11 @@ async def test_a_name_outside_the_list_that_leads_inside_is_never_connected_to()
     See docs/design/connectors.md#addresses.
     """
     backend = GuardedBackend(Names("127.0.0.1"), ())
-    response = ApiResponse()
-    async with listening(response) as port:
+    peer = ScriptedPeer()
+    async with listening(peer) as port:
         with pytest.raises(CallRefused):
             await backend.connect_tcp("shop.example", port, 1)
-    assert response.heads == []
+    assert peer.heads == []
 
 
 async def test_a_name_that_changes_between_two_calls_is_judged_again() -> None:
@@ -200,15 +200,15 @@ async def test_nothing_is_read_from_the_environment(monkeypatch: pytest.MonkeyPa
     """See docs/design/connectors.md#addresses."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    response = ApiResponse()
-    async with listening(response) as port:
+    peer = ScriptedPeer()
+    async with listening(peer) as port:
         assert (await read(*outbound(port, Names("127.0.0.1")))).ok
-    assert len(response.heads) == 1
+    assert len(peer.heads) == 1
 
 
 async def test_a_refused_connection_and_an_unknown_name_are_not_sent() -> None:
     """Before the first byte. See docs/design/writes.md#protocol-of-one-write."""
-    async with listening(ApiResponse()) as port:
+    async with listening(ScriptedPeer()) as port:
         pass
     with pytest.raises(NotSent):
         await send(*outbound(port, Names("127.0.0.1")))
@@ -219,23 +219,23 @@ async def test_a_refused_connection_and_an_unknown_name_are_not_sent() -> None:
 
 async def test_a_reset_after_the_request_is_unknown_and_arrived_once() -> None:
     """A test sends a reset after the request and counts arrivals. See docs/design/connectors.md#retries."""
-    response = ApiResponse(reset=True)
-    async with listening(response) as port:
+    peer = ScriptedPeer(reset=True)
+    async with listening(peer) as port:
         with pytest.raises(OutcomeUnknown):
             await send(*outbound(port, Names("127.0.0.1")))
-    assert len(response.heads) == 1
+    assert len(peer.heads) == 1
 
 
 async def test_a_kept_connection_that_dies_does_not_send_a_write_twice() -> None:
     """Also over a connection used before. See docs/design/connectors.md#retries."""
-    response = ApiResponse()
-    async with listening(response) as port:
+    peer = ScriptedPeer()
+    async with listening(peer) as port:
         client, link = outbound(port, Names("127.0.0.1"))
         assert (await client.read_client(OrgId(1), IntegrationId(1), link).get("/x")).ok
-        response.reset = True
+        peer.reset = True
         with pytest.raises(OutcomeUnknown):
             await send(client, link)
-    assert [head.split()[0] for head in response.heads] == ["GET", "POST"]
+    assert [head.split()[0] for head in peer.heads] == ["GET", "POST"]
 
 
 async def test_a_half_answer_and_a_silent_one_are_unknown() -> None:
@@ -248,12 +248,12 @@ async def test_a_half_answer_and_a_silent_one_are_unknown() -> None:
         (half, replace(PATIENT, between_bytes_s=0.3)),
         (b"", replace(PATIENT, first_byte_s=0.3)),
     ):
-        response = ApiResponse(reply)
-        async with listening(response) as port:
+        peer = ScriptedPeer(reply)
+        async with listening(peer) as port:
             with pytest.raises(OutcomeUnknown):
                 await send(*outbound(port, Names("127.0.0.1"), times=times))
-            await response.is_asked.wait()  # it was sent, however late it is read
-        assert len(response.heads) == 1
+            await peer.is_asked.wait()  # it was sent, however late it is read
+        assert len(peer.heads) == 1
 
 
 class LateServer:
@@ -317,16 +317,16 @@ async def test_a_certificate_of_an_unknown_issuer_or_another_name_is_not_sent_to
     """
     for name, trusted, sent in ((NAME, True, True), ("other.internal", True, False), (NAME, False, False)):
         server, authority = certificate(tmp_path, name)
-        response = ApiResponse()
+        peer = ScriptedPeer()
         tls = tls_context(authority if trusted else None)
-        async with listening(response, server) as port:
+        async with listening(peer, server) as port:
             client, link = outbound(port, Names("127.0.0.1"), scheme="https", tls=tls)
             if sent:
                 assert (await send(client, link)).ok
             else:
                 with pytest.raises(NotSent):
                     await send(client, link)
-        assert len(response.heads) == (1 if sent else 0)
+        assert len(peer.heads) == (1 if sent else 0)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ import pytest
 from steward.imports.n8n.read import read_value
 from tests.fake_clock import FakeClock
 from tests.imports.exports import chain, node
-from tests.outbound.test_transport import ApiResponse, listening
-from tests.people import ApiResponse as Response
-from tests.people import Caller
+from tests.outbound.test_transport import ScriptedPeer, listening
+from tests.people import ApiResponse, Caller
 from tests.runs.shop import Shop, open_shop
 from tests.service import Service, settle
 from tests.services.test_over_the_api import approve
@@ -36,7 +35,7 @@ class Office:
     def __init__(self, shop: Shop, ports: tuple[int, int]) -> None:
         self.shop = shop
         self.listed, self.unlisted = (f"http://127.0.0.1:{port}" for port in ports)
-        self.api, self.other_api = ApiResponse(_response("200 OK", b'{"n": 7}')), ApiResponse()
+        self.api, self.other_api = ScriptedPeer(_response("200 OK", b'{"n": 7}')), ScriptedPeer()
 
     async def open(self) -> None:
         """Adds the people."""
@@ -44,7 +43,7 @@ class Office:
         await self.service.write(lambda tx: settle(tx, self.service))
         self.web, self.token = await self.service.web("owner"), await self.service.token("owner")
 
-    async def connect(self, web: Caller | None = None, **settings: str) -> Response:
+    async def connect(self, web: Caller | None = None, **settings: str) -> ApiResponse:
         """Connects an account of an HTTP API."""
         body = {"kind": "http_api", "name": f"Account {len(settings)}", "settings": settings}
         return await (web or self.web).post("/app/connections", body)
@@ -94,10 +93,10 @@ class Office:
 async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
     """Provides the service with real sockets, on each engine."""
     async with AsyncExitStack() as stack:
-        responses: list[ApiResponse] = []
+        peers: list[ScriptedPeer] = []
 
         async def talk(number: int, *streams: Any) -> None:
-            await responses[number](*streams)
+            await peers[number](*streams)
 
         ports = (
             await stack.enter_async_context(listening(lambda *streams: talk(0, *streams))),
@@ -111,7 +110,7 @@ async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIt
             STEWARD_ALLOW_PRIVATE_HOSTS=f"127.0.0.1:{ports[0]},127.0.0.1:1",
         )
         opened = Office(shop, ports)
-        responses += [opened.api, opened.other_api]
+        peers += [opened.api, opened.other_api]
         await opened.open()
         yield opened
         await shop.service.close()

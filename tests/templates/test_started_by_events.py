@@ -30,7 +30,7 @@ from tests.templates.two_platforms import lines_of
 TOPIC = "inventory_levels/update"
 
 
-class ApiResponse:
+class StoreWithEvents:
     """Holds a store whose webhooks lead to the service, and its automations."""
 
     def __init__(self, store: PlatformStore) -> None:
@@ -101,9 +101,9 @@ class ApiResponse:
 
 
 @pytest.fixture
-def response_to(store: PlatformStore) -> ApiResponse:
+def listening_store(store: PlatformStore) -> StoreWithEvents:
     """Provides one of the two stores, once for each platform."""
-    return ApiResponse(store)
+    return StoreWithEvents(store)
 
 
 _GOODS = (
@@ -112,23 +112,23 @@ _GOODS = (
 )
 
 
-async def test_a_sale_hides_the_product_it_sold_out_and_no_other(response: ApiResponse) -> None:
+async def test_a_sale_hides_the_product_it_sold_out_and_no_other(listening_store: StoreWithEvents) -> None:
     """Reads one product and hides it.
 
     The automation's own change starts no run.
     See docs/design/templates-catalogue.md#hide-out-of-stock-products and docs/design/events.md#echo-guard.
     """
-    store = response.store
+    store = listening_store.store
     store.stock(*_GOODS)
-    automation = await response.automation("hide-out-of-stock-products")
-    await response.sold("Mug", "MUG-L", 2)
-    [first] = await response.runs(automation)
+    automation = await listening_store.automation("hide-out-of-stock-products")
+    await listening_store.sold("Mug", "MUG-L", 2)
+    [first] = await listening_store.runs(automation)
     assert (first.status, first.result and first.result["checked"]) == (RunStatus.SUCCEEDED, 1)
-    await response.sold("Mug", "MUG-L", 0)
-    [_, second] = await response.runs(automation)
+    await listening_store.sold("Mug", "MUG-L", 0)
+    [_, second] = await listening_store.runs(automation)
     assert (second.status, second.event and second.event.topic) == (RunStatus.WAITING_APPROVAL, TOPIC)
     await store.shop.approve(second)
-    await response.settled()
+    await listening_store.settled()
     ended = await store.shop.run(second)
     assert (ended.status, ended.result) == (
         RunStatus.SUCCEEDED,
@@ -145,33 +145,35 @@ async def test_a_sale_hides_the_product_it_sold_out_and_no_other(response: ApiRe
         ["auto-hidden"],
         True,
     )
-    assert len(await response.runs(automation)) == 2
+    assert len(await listening_store.runs(automation)) == 2
 
 
-async def test_a_sale_is_announced_to_the_channel_once(response: ApiResponse) -> None:
+async def test_a_sale_is_announced_to_the_channel_once(listening_store: StoreWithEvents) -> None:
     """Posts one message when the stock falls to the threshold, and none before or after.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
-    store = response.store
+    store = listening_store.store
     store.stock(*_GOODS)
-    automation = await response.automation("low-stock-alert", threshold=2, teams=store.both.teams())
+    automation = await listening_store.automation("low-stock-alert", threshold=2, teams=store.both.teams())
     for remaining in (3, 2, 1):
-        await response.sold("Mug", "MUG-L", remaining)
+        await listening_store.sold("Mug", "MUG-L", remaining)
     actual = [lines_of(message)[-1] for message in store.both.posted()]
     assert actual == ["Mug, L (MUG-L): 2 left"]
-    assert {run.status for run in await response.runs(automation)} == {RunStatus.SUCCEEDED}
+    assert {run.status for run in await listening_store.runs(automation)} == {RunStatus.SUCCEEDED}
 
 
-async def test_an_app_taken_off_its_store_is_found_out_within_minutes(response: ApiResponse) -> None:
+async def test_an_app_taken_off_its_store_is_found_out_within_minutes(
+    listening_store: StoreWithEvents,
+) -> None:
     """Marks the connection as to be reconnected after two failed checks within a minute.
 
     See docs/design/connectors.md#topics.
     """
-    store, shop = response.store, response.shop
+    store, shop = listening_store.store, listening_store.shop
     if store.platform != "shopify":
         pytest.skip("a WooCommerce shop does not tell that a key was taken away")
-    await response.automation("low-stock-alert", threshold=2, teams=store.both.teams())
+    await listening_store.automation("low-stock-alert", threshold=2, teams=store.both.teams())
     integration = shop.connections["shopify"].integration_id
 
     async def state() -> ConnectionState:
