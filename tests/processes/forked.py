@@ -8,10 +8,11 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
+from typing import Any
 
 from steward import failpoint
 
@@ -67,25 +68,45 @@ def environ(env: Mapping[str, str]) -> dict[str, str]:
 
 
 async def fork(
-    *words: str, env: Mapping[str, str], death: DeathAt | None = None
+    *words: str,
+    env: Mapping[str, str],
+    death: DeathAt | None = None,
+    before: Callable[[], None] | None = None,
 ) -> tuple[ForkedChild, bytes]:
-    """Forks a process that runs a command; returns it once it is ready, with the facts that it printed."""
-    child = await asyncio.to_thread(_forked, words, env, death)  # the first call waits for imports
+    """Forks a process that runs a command; returns it once it is ready, with the facts that it printed.
+
+    The process calls `before` first.
+    """
+    # The first call waits for imports.
+    child = await asyncio.to_thread(_forked, _run, words, environ(env), death, before)
     line = await asyncio.to_thread(_first_line, child.out)
     assert line.endswith(b"\n"), f"steward {' '.join(words)} ended before it was ready"
     return child, line
 
 
-async def fork_to_end(*words: str, env: Mapping[str, str]) -> tuple[int, bytes]:
-    """Forks a process that runs a command to its end; returns its exit code and the facts it printed."""
-    child = await asyncio.to_thread(_forked, words, env, None)
+async def fork_to_end(
+    *words: str, env: Mapping[str, str], before: Callable[[], None] | None = None
+) -> tuple[int, bytes]:
+    """Forks a process that runs a command to its end; returns its exit code and the facts it printed.
+
+    The process calls `before` first.
+    """
+    child = await asyncio.to_thread(_forked, _run, words, environ(env), None, before)
     line = await asyncio.to_thread(_first_line, child.out)
     return await child.wait(), line
 
 
-def _forked(words: Sequence[str], env: Mapping[str, str], death: DeathAt | None) -> ForkedChild:
+async def fork_call(function: Callable[..., None], *args: Any, env: Mapping[str, str]) -> tuple[int, bytes]:
+    """Forks a process that calls a function; returns its exit code and the first line it printed."""
+    child = await asyncio.to_thread(_forked, _call, function, args, environ(env))
+    line = await asyncio.to_thread(_first_line, child.out)
+    return await child.wait(), line
+
+
+def _forked(target: Callable[..., None], *args: Any) -> ForkedChild:
+    """Forks a process that calls `target` with the pipe that it writes to and these arguments."""
     reader, writer = _FORKING.Pipe(duplex=False)
-    process = _FORKING.Process(target=_run, args=(words, environ(env), writer, death), daemon=True)
+    process = _FORKING.Process(target=target, args=(writer, *args), daemon=True)
     process.start()
     writer.close()
     return ForkedChild(process, reader)
@@ -103,15 +124,35 @@ def _first_line(reader: Connection) -> bytes:
     return line
 
 
-def _run(words: Sequence[str], env: Mapping[str, str], out: Connection, death: DeathAt | None) -> None:
-    """Runs a command in the forked process, which heeds hang-ups also where the tests run under `nohup`."""
+def _begin(out: Connection, env: Mapping[str, str]) -> None:
+    """Gives the forked process its environment and output; it heeds hang-ups also under `nohup`."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ.clear()
     os.environ.update(env)
     os.dup2(out.fileno(), 1)
     out.close()
+
+
+def _call(
+    out: Connection, function: Callable[..., None], args: Sequence[Any], env: Mapping[str, str]
+) -> None:
+    _begin(out, env)
+    function(*args)
+
+
+def _run(
+    out: Connection,
+    words: Sequence[str],
+    env: Mapping[str, str],
+    death: DeathAt | None,
+    before: Callable[[], None] | None,
+) -> None:
+    """Runs a command in the forked process."""
+    _begin(out, env)
     if death is not None:
         failpoint.watch(_Killer(death).reached)
+    if before is not None:
+        before()
     from steward.cli.run import main
 
     sys.exit(main([*words, "--json"]))

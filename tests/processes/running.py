@@ -68,9 +68,14 @@ async def execute(
     return process.returncode, json.loads(out)
 
 
-async def run_forked(*words: str, env: Mapping[str, str]) -> dict[str, Any]:
-    """Runs an operator's command like `steward`, from a process that has imported the service."""
-    code, line = await fork_to_end(*words, env=env)
+async def run_forked(
+    *words: str, env: Mapping[str, str], before: Callable[[], None] | None = None
+) -> dict[str, Any]:
+    """Runs an operator's command like `steward`, from a process that has imported the service.
+
+    The process calls `before` first.
+    """
+    code, line = await fork_to_end(*words, env=env, before=before)
     response: dict[str, Any] = json.loads(line)
     assert code == 0, response
     return response

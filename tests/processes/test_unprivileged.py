@@ -16,7 +16,7 @@ from steward.cli.descriptors import LONGEST_QUEUE, MAX_CONNECTIONS, RESERVED, sh
 from tests.imports.exports import chain, code
 from tests.processes.ports import free_port
 from tests.processes.running import PASSWORD, RunningProcess, eventually, run_forked, start, steward
-from tests.processes.unprivileged import NOBODY
+from tests.processes.unprivileged import NOBODY, drop_rights
 
 DROPPING = (sys.executable, str(Path(__file__).with_name("unprivileged.py")))
 SCRIPT = "return $input.all().map((item) => ({ json: { sum: [1, 2, 3].reduce((a, b) => a + b) } }))"
@@ -94,8 +94,8 @@ async def test_the_service_and_its_scripts_work_as_a_user_without_rights() -> No
         folder = Path(folder_name)
         os.chown(folder, NOBODY, NOBODY)
         env = _environ(folder)
-        await steward("migrate", env=env, before=DROPPING)
-        await steward("org", "create", "--name", "Test Shop", env=env, before=DROPPING)
+        await run_forked("migrate", env=env, before=drop_rights)
+        await run_forked("org", "create", "--name", "Test Shop", env=env, before=drop_rights)
         words = ["--email", "owner@shop.example", "--first-name", "The", "--last-name", "Owner"]
         options = ["--org", "Test Shop", "--role", "owner", "--password-stdin"]
         await steward("user", "create", *words, *options, env=env, stdin=PASSWORD + "\n", before=DROPPING)
@@ -107,7 +107,7 @@ async def test_the_service_and_its_scripts_work_as_a_user_without_rights() -> No
             assert f"Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t{NOBODY}\n" in status
             assert "CapEff:\t0000000000000000\n" in status
             await _run_script(web)
-            actual = await steward("doctor", env=env, before=DROPPING)
+            actual = await run_forked("doctor", env=env, before=drop_rights)
             assert next(item for item in actual["checks"] if item["name"] == "confined")["ok"]
 
 

@@ -43,9 +43,14 @@ def show_interpreter() -> None:
     _mount(libc, mkdtemp, str(path), None, _BIND)
 
 
-if __name__ == "__main__":
+def drop_rights() -> None:
+    """Makes this process one of the user with no rights."""
     show_interpreter()
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+if __name__ == "__main__":
+    drop_rights()
     os.execv(sys.argv[1], sys.argv[1:])

@@ -1,12 +1,24 @@
-"""Runs a command without seccomp filters and namespaces, as in some containers.
+"""Denies seccomp filters and namespaces to a process, as in some containers.
 
-Used as `python denied.py command…`: it denies both by its own filter, which the command inherits.
+Its own filter denies both; what the process starts inherits it.
 """
 
+import asyncio
 import ctypes
+import json
 import os
 import struct
-import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from steward import app
+from steward.cli.doctor.sandbox_warning import log_missing_isolation
+from steward.clock import SystemClock
+from steward.config import read
+from steward.sandbox.protocol import SandboxStopped
+from steward.telemetry.log import Log
+from steward.telemetry.redact import SecretRegister
 
 # The numbers of prctl, seccomp and unshare by architecture.
 CALLS = {"x86_64": (157, 317, 272), "aarch64": (167, 277, 97)}
@@ -39,6 +51,32 @@ def deny() -> None:
         raise OSError(ctypes.get_errno(), "the filter cannot be set")
 
 
-if __name__ == "__main__":
+def deny_and_log(file: Path) -> None:
+    """Denies both and writes what the process logs to a file."""
     deny()
-    os.execv(sys.argv[1], sys.argv[1:])
+    os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), 2)
+
+
+def ask_denied(messages: Mapping[str, Any], environs: Sequence[Mapping[str, str]]) -> None:
+    """Builds a service by each of these environments without seccomp and namespaces.
+
+    Prints what happens to foreign code of each kind, and the warnings that `serve` logs as it starts.
+    """
+    deny()
+    print(json.dumps([asyncio.run(_ask(messages, environ)) for environ in environs]), flush=True)
+
+
+async def _ask(messages: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    settings = read({**os.environ, **environ})
+    service = await app.build(settings, clock=SystemClock(), serve=False)
+    pool, lines = service.worker_context.sandbox_pool, list[str]()
+    answers: dict[str, Any] = {}
+    for kind, (op, payload) in messages.items():
+        try:
+            answer = await pool.send(("org", kind), kind, {"op": op}, json.dumps(payload).encode(), 5.0)
+            answers[kind] = json.loads(answer)
+        except SandboxStopped as stopped:
+            answers[kind] = [stopped.code, stopped.message]
+    await log_missing_isolation(settings, pool, Log(lines.append, SystemClock(), SecretRegister()))
+    await service.close()
+    return answers, [json.loads(line)["message"] for line in lines]

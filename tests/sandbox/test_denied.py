@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,10 @@ from steward.config import read
 from steward.sandbox.pool import JAVASCRIPT, LIQUID, SandboxPool
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
-from tests.sandbox.denied import CALLS
+from tests.processes.forked import fork, fork_call, fork_to_end
+from tests.sandbox.denied import CALLS, ask_denied, deny, deny_and_log
 
 ROOT = Path(__file__).resolve().parents[2]
-DENIED = str(Path(__file__).with_name("denied.py"))
 KEYS = "k1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 MESSAGES = {JAVASCRIPT: ("match", [["a", "", "a"]]), LIQUID: ("check", ["{{ a }}"])}
 
@@ -26,34 +27,6 @@ pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or os.uname().machine not in CALLS,
     reason="what is denied here are calls of Linux",
 )
-
-# Builds a service by each of these environments; prints what happens to foreign code of both kinds, and the
-# warnings that `serve` logs as it starts.
-ASKING = """
-import asyncio, json, os, sys
-from steward import app
-from steward.cli.doctor.sandbox_warning import log_missing_isolation
-from steward.clock import SystemClock
-from steward.config import read
-from steward.sandbox.protocol import SandboxStopped
-from steward.telemetry.log import Log
-from steward.telemetry.redact import SecretRegister
-async def ask(variables):
-    settings = read({**os.environ, **variables})
-    service = await app.build(settings, clock=SystemClock(), serve=False)
-    pool, answers, lines = service.worker_context.sandbox_pool, {}, []
-    for kind, (op, payload) in json.loads(sys.argv[1]).items():
-        try:
-            answer = await pool.send(("org", kind), kind, {"op": op}, json.dumps(payload).encode(), 5.0)
-            answers[kind] = json.loads(answer)
-        except SandboxStopped as stopped:
-            answers[kind] = [stopped.code, stopped.message]
-    await log_missing_isolation(settings, pool, Log(lines.append, SystemClock(), SecretRegister()))
-    await service.close()
-    print(json.dumps([answers, [json.loads(line)["message"] for line in lines]]), flush=True)
-for variables in json.loads(sys.argv[2]):
-    asyncio.run(ask(variables))
-"""
 
 
 def _environ(folder: Path, **more: str) -> dict[str, str]:
@@ -69,21 +42,18 @@ def _environ(folder: Path, **more: str) -> dict[str, str]:
     }
 
 
-def _denied(*words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs this interpreter without seccomp and namespaces."""
-    command = [sys.executable, DENIED, sys.executable, *words]
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=90, check=False)
-
-
-def test_foreign_code_is_refused_in_production_without_isolation(sqlite_url: str, tmp_path: Path) -> None:
+async def test_foreign_code_is_refused_in_production_without_isolation(
+    sqlite_url: str, tmp_path: Path
+) -> None:
     """Refuses JavaScript and Liquid in production with a plain message, unless a setting accepts the risk.
 
     A production service warns of either; a test service does not.
     """
     env = _environ(tmp_path, STEWARD_DATABASE_URL=sqlite_url)
     environs = [{}, {"STEWARD_UNCONFINED_SCRIPTS": "on"}, {"STEWARD_ENV": "test"}]
-    ended = _denied("-c", ASKING, json.dumps(MESSAGES), json.dumps(environs), env=env)
-    results, warnings = zip(*map(json.loads, ended.stdout.splitlines()), strict=True)
+    code, line = await fork_call(ask_denied, MESSAGES, environs, env=env)
+    assert code == 0
+    results, warnings = zip(*json.loads(line), strict=True)
     assert results[1:] == ({JAVASCRIPT: [[True]], LIQUID: [[]]},) * 2
     assert [len(messages) for messages in warnings] == [1, 1, 0]
     assert "are refused" in warnings[0][0]
@@ -94,24 +64,21 @@ def test_foreign_code_is_refused_in_production_without_isolation(sqlite_url: str
         assert "operator" in words
 
 
-def test_operators_are_warned_by_doctor_and_at_the_start(sqlite_url: str, tmp_path: Path) -> None:
+async def test_operators_are_warned_by_doctor_and_at_the_start(sqlite_url: str, tmp_path: Path) -> None:
     """Fails the check of `doctor` with advice; a production service logs a warning as it starts."""
     env = _environ(tmp_path, STEWARD_DATABASE_URL=sqlite_url)
-    completed = _denied("-m", "steward", "doctor", "--json", env=env)
-    checks = {item["name"]: item for item in json.loads(completed.stdout)["checks"]}
-    assert completed.returncode == 1
+    code, line = await fork_to_end("doctor", env=env, before=deny)
+    checks = {item["name"]: item for item in json.loads(line)["checks"]}
+    assert code == 1
     assert not checks["confined"]["ok"]
     assert "are refused" in checks["confined"]["message"]
     assert "seccomp" in checks["confined"]["message"]
-    command = [sys.executable, DENIED, sys.executable, "-m", "steward", "serve", "--port", "0", "--json"]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert json.loads(process.stdout.readline())["pid"]
-    process.terminate()
-    _, log = process.communicate(timeout=60)
-    lines = [json.loads(line) for line in log.splitlines()]
+    log = tmp_path / "log.txt"
+    child, line = await fork("serve", "--port", "0", env=env, before=partial(deny_and_log, log))
+    assert json.loads(line)["pid"] == child.pid
+    child.terminate()
+    assert await child.wait() == 0
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
     [log_line] = [line for line in lines if line.get("action") == "foreign_code_not_confined"]
     assert "are refused" in log_line["message"]
 
