@@ -1,10 +1,16 @@
 """The seeded spreadsheets and the supplier's file, generated to fit the seeded shop."""
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from steward.fake_platforms.catalogue import priced
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.seed import Keys, dice
 from steward.fake_platforms.sheets import FakeSpreadsheet, FakeTab
 from steward.fake_platforms.woocommerce.shop import FakeShop
+
+# The written cells of a tab by row and column.
+Cells: TypeAlias = Mapping[tuple[int, int], str | float | int]
 
 CHANGED, EQUAL, FILE_ROWS, FILE_UNKNOWN = 10, 8, 40, 2
 
@@ -18,9 +24,20 @@ def _unsold(row: Row) -> bool:
     return bool(row["price"]) and not row["sale_price"] and row["status"] == "publish"
 
 
-def books(shop: FakeShop, keys: Keys) -> list[FakeSpreadsheet]:
-    """Returns `sheet-prices` (10 changed, 8 equal, one unknown, one empty) and an empty `sheet-log`."""
-    chance = dice(keys.seed, "sheet-prices")
+def books(price_cells: Cells, keys: Keys) -> list[FakeSpreadsheet]:
+    """Returns `sheet-prices` with these cells and an empty `sheet-log`."""
+    prices, log = FakeTab(0, "Prices"), FakeTab(0, "Log")
+    prices.cells = dict(price_cells)
+    shared = {keys.client_email}
+    return [
+        FakeSpreadsheet("sheet-prices", "Prices", [prices], set(shared)),
+        FakeSpreadsheet("sheet-log", "Log", [log], set(shared)),
+    ]
+
+
+def price_cells(shop: FakeShop, seed: int) -> Cells:
+    """Returns the cells of `sheet-prices`: 10 changed prices, 8 equal, one unknown, one empty."""
+    chance = dice(seed, "sheet-prices")
     rows = chance.sample([row for row in priced(shop) if _unsold(row)], CHANGED + EQUAL + 1)
     cells: list[list[str | float | int]] = []
     for index, row in enumerate(rows):
@@ -31,17 +48,13 @@ def books(shop: FakeShop, keys: Keys) -> list[FakeSpreadsheet]:
         cells.append([row["sku"], "" if index == CHANGED + EQUAL else _number(price)])
     cells.append(["NOT-IN-SHOP", 9.95])
     chance.shuffle(cells)
-    prices, log = FakeTab(0, "Prices"), FakeTab(0, "Log")
     cells.insert(0, ["SKU", "Price"])
-    for down, line in enumerate(cells):
-        for across, value in enumerate(line):
-            if value != "":
-                prices.cells[down, across] = value
-    shared = {keys.client_email}
-    return [
-        FakeSpreadsheet("sheet-prices", "Prices", [prices], set(shared)),
-        FakeSpreadsheet("sheet-log", "Log", [log], set(shared)),
-    ]
+    return {
+        (down, across): value
+        for down, line in enumerate(cells)
+        for across, value in enumerate(line)
+        if value != ""
+    }
 
 
 def _moved(price: str, share: float) -> str:
@@ -51,9 +64,9 @@ def _moved(price: str, share: float) -> str:
     return f"{(old + step) / 100:.2f}"
 
 
-def stock_file(shop: FakeShop, keys: Keys) -> bytes:
+def stock_file(shop: FakeShop, seed: int) -> bytes:
     """Returns the supplier's `stock.csv`: 40 rows, 2 of them not in the shop."""
-    chance = dice(keys.seed, "stock.csv")
+    chance = dice(seed, "stock.csv")
     held = [row for row in priced(shop) if row["manage_stock"] and row["price"]]
     lines = []
     for row in chance.sample(held, FILE_ROWS - FILE_UNKNOWN):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 
 import httpx
 
@@ -17,6 +18,14 @@ from steward.fake_platforms.received import FakeReceiver, FakeSlack
 from steward.fake_platforms.seed import BUCKET, REGION, WORKFLOW, Keys, dice
 from steward.fake_platforms.slow import Slowness
 from steward.fake_platforms.woocommerce.shop import FakeShop, Key
+
+
+@lru_cache(maxsize=4)
+def _contents(url: str, seed: int, start: datetime) -> tuple[files.Cells, bytes]:
+    """Returns the cells of the price sheet and the supplier's file, which fit the seeded shop."""
+    shop = FakeShop(url, lambda: start)
+    catalogue.fill(shop, seed, start)
+    return files.price_cells(shop, seed), files.stock_file(shop, seed)
 
 
 class PlatformState:
@@ -43,14 +52,15 @@ class PlatformState:
             self.keys.read_only_key: Key(self.keys.read_only_secret, "read"),
         }
         catalogue.fill(self.shop, seed, start)
-        self.google = FakeGoogle(self.url, self.keys, now, files.books(self.shop, self.keys))
+        price_cells, stock_file = _contents(self.url, seed, start)
+        self.google = FakeGoogle(self.url, self.keys, now, files.books(price_cells, self.keys))
         self.teams = FakeTeams({WORKFLOW: self.keys.teams_signature}, now)
         self.slack = FakeSlack(self.keys.slack_path, now)
         self.receiver = FakeReceiver(now)
         self.mailbox = FakeMailbox(now)
         pair = (self.keys.access_key_id, self.keys.secret_access_key)
         self.store = ObjectStore(pair, REGION, now)
-        self.store.put(BUCKET, "stock.csv", files.stock_file(self.shop, self.keys), modified_at=start)
+        self.store.put(BUCKET, "stock.csv", stock_file, modified_at=start)
         self.deliveries = WebhookSender(self.shop, deliver)
         self.events_made = 0
         self.event_dice = dice(seed, "events")

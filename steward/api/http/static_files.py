@@ -76,9 +76,7 @@ class BuiltPages:
     """
 
     def __init__(self, folder: Path, *, web_origin: str) -> None:
-        self._index = _file(folder / "index.html")
-        listed: list[str] = json.loads((folder / "pages.json").read_text("utf-8"))
-        self._pages = re.compile("|".join(_pattern(address) for address in listed))
+        self._index, self._pages = _pages(folder)
         self._files = _files(folder)
         headers = dict(_PAGE_HEADERS)
         if web_origin.startswith("https:"):
@@ -117,6 +115,13 @@ def built(folder: Path = _FOLDER, *, web_origin: str) -> BuiltPages | None:
     if not (folder / "index.html").is_file():
         return None
     return BuiltPages(folder, web_origin=web_origin)
+
+
+@cache
+def _pages(folder: Path) -> tuple[_File, re.Pattern[str]]:
+    """Reads the page of a build and the pattern of its addresses; cached as the files are."""
+    listed: list[str] = json.loads((folder / "pages.json").read_text("utf-8"))
+    return _file(folder / "index.html"), re.compile("|".join(_pattern(address) for address in listed))
 
 
 @cache

@@ -61,6 +61,7 @@ class FakeShop:
         self._numbers: dict[str, int] = {}
         self._changes: list[FakeChange] = []
         self._events: list[ShopEvent] = []
+        self._packed: dict[str, msgspec.Raw] = {}
 
     # The catalogue as a whole
 
@@ -69,9 +70,19 @@ class FakeShop:
         return msgspec.msgpack.encode({name: getattr(self, name) for name in _CATALOGUE})
 
     def load(self, dump: bytes) -> None:
-        """Replaces the catalogue by another shop's."""
-        for name, rows in msgspec.msgpack.decode(dump).items():
-            setattr(self, name, rows)
+        """Replaces the catalogue by another shop's. Each table is decoded when it is first used."""
+        self._packed = msgspec.msgpack.decode(dump, type=dict[str, msgspec.Raw])
+        for name in self._packed:
+            self.__dict__.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        """Decodes a table of the loaded catalogue. Called for attributes that are not there yet."""
+        packed = self.__dict__.get("_packed", {}).pop(name, None)
+        if packed is None:
+            raise AttributeError(name)
+        rows = msgspec.msgpack.decode(packed)
+        setattr(self, name, rows)
+        return rows
 
     # Numbers and time
 
