@@ -105,15 +105,18 @@ def _shapes(text: str) -> Iterator[Span]:
 
 
 def _private_keys(text: str) -> Iterator[Span]:
-    passed = 0
-    for hit in values.PRIVATE.finditer(text):
-        if hit.start() < passed:
+    start = 0
+    while (start := text.find(values.PRIVATE_START, start)) >= 0:
+        hit = values.PRIVATE.match(text, start)
+        if hit is None:
+            start += len(values.PRIVATE_START)
             continue
         limit = min(len(text), hit.end() + _MAX_TEXT)
         end = text.find("-----END ", hit.end(), limit)
         close = text.find("-----", end + 9, end + 100) if end >= 0 else -1
         passed = close + 5 if close >= 0 else limit
-        yield hit.start(), passed
+        yield start, passed
+        start = passed
 
 
 def _signed_in(text: str) -> Iterator[Span]:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from steward.imports.secrets import texts, values
@@ -132,7 +133,7 @@ class SecretRemoval:
         cleaned_json = self._cleaned_json(text, path)
         if cleaned_json is not None:
             return cleaned_json
-        spans = texts.secrets_in(text, holds_ids=not _IDS.isdisjoint(words_of(name)[-1:]))
+        spans = texts.secrets_in(text, holds_ids=_names_ids(name))
         spans += [
             hit.span(2)
             for hit in _FIXED_PARAMETER.finditer(text)
@@ -168,6 +169,12 @@ class SecretRemoval:
             return text
         self.paths[before:] = [path]
         return mark + json.dumps(cleaned, ensure_ascii=False)
+
+
+@lru_cache(maxsize=4096)
+def _names_ids(name: str) -> bool:
+    """Returns whether a field of this name holds ids, hashes or files."""
+    return not _IDS.isdisjoint(words_of(name)[-1:])
 
 
 def _is_expression(value: str) -> bool:

@@ -49,7 +49,8 @@ SHAPES: Final = re2.compile("|".join(_SHAPE_LIST))
 SIGN_IN: Final = re2.compile(
     r"(?i)\b(basic|bearer|bot|token|apikey|negotiate)[ \t:]{1,3}([A-Za-z0-9._~+/=-]{8,})"
 )
-PRIVATE: Final = re2.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+PRIVATE_START: Final = "-----BEGIN "
+PRIVATE: Final = re.compile(PRIVATE_START + r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 # Prefixes above that ids and words share; they count only if the rest is random.
 _COMMON_PREFIX: Final = re.compile(
     r"(?:re|key|live|test|secret|rpa|pul|ops|aio|rnd|fc|jina|voyage|hf|r8|dapi|phc|phx|nfp)[-_.]"
