@@ -74,10 +74,12 @@ _WARM = tuple(
         "crash",
         "events",
         "imports",
+        "interface",
         "notifications",
         "occurrences",
         "runs",
         "services",
+        "templates",
     )
 )
 

@@ -83,7 +83,8 @@ class Service:
         self.gate = self._gate()
 
     def _gate(self) -> RequestHandler:
-        return create(self.context, operations=[*OPERATIONS, *self.extra], raw_operations=RAW_OPERATIONS)
+        operations = [*OPERATIONS, *self.extra] if self.extra else OPERATIONS
+        return create(self.context, operations=operations, raw_operations=RAW_OPERATIONS)
 
     def restart(self, *, extra: list[Any] | None = None, **rules: Any) -> None:
         """The service again, with other rules or further operations; callers made before call the new one."""
