@@ -2,6 +2,18 @@ import svelte from "eslint-plugin-svelte";
 import globals from "globals";
 import ts from "typescript-eslint";
 
+/**
+ * The parser of scripts without what it tells of types. No rule asks for types, and one that did would stop the lint: told
+ * of them, the parser of components reads each script twice.
+ */
+const scripts = {
+  meta: ts.parser.meta,
+  parseForESLint(code, options) {
+    const { ast, scopeManager, visitorKeys } = ts.parser.parseForESLint(code, options);
+    return { ast, scopeManager, visitorKeys };
+  },
+};
+
 export default ts.config(
   { ignores: ["node_modules/", ".svelte-check/", "src/api/schema.d.ts"] },
   ...ts.configs.recommended,
@@ -9,7 +21,7 @@ export default ts.config(
   { languageOptions: { globals: globals.browser } },
   {
     files: ["**/*.svelte", "**/*.svelte.ts"],
-    languageOptions: { parserOptions: { parser: ts.parser } },
+    languageOptions: { parserOptions: { parser: scripts } },
     rules: {
       // The page policy refuses inline styles in markup and strings that become markup or code.
       "svelte/no-at-html-tags": "error",
