@@ -9,13 +9,15 @@ import shutil
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 import asyncpg
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.constants_ast import constants_from_module
 
 from steward.database.engine.base import Engine
 from steward.database.engine.migrate import is_sqlite, sqlite_path
@@ -40,6 +42,7 @@ from tests.furnished_service import FurnishedRows
 from tests.postgres_server import NoPostgres, shared_server, stop_shared, temporary_folder
 from tests.service import Cast, approver, member, nobody, owner, service, stranger
 from tests.shared_sandbox import shared_sandbox
+from tests.source import ROOT
 from tests.warm_databases import WarmDatabases
 
 __all__ = ["approver", "member", "nobody", "owner", "service", "stranger"]  # fixtures for every test
@@ -91,6 +94,7 @@ _TEMPLATES = {
     "furnished_rows": WITH_FURNISHED,
 }
 
+_Part = TypeVar("_Part")
 _SESSION = pytest.StashKey[dict[str, str]]()
 _SKIPPED = "SKIPPED LOUDLY"
 
@@ -102,6 +106,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", temporary_folder())  # of tmp_path
     supplied = getattr(config, "workerinput", None)
+    if supplied:
+        config.args = [part for path in config.args for part in _own_share_first(_parts_of(path), config)]
     if supplied or config.getoption("dist", "no") == "no":  # pytest-xdist's controller collects nothing
         gc.disable()  # Until all is collected: nearly all that is imported and collected stays.
     required = os.environ.pop("STEWARD_TEST_REQUIRE_POSTGRES", "")
@@ -116,10 +122,45 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+def _parts_of(path: str) -> list[str]:
+    """Returns what the folder of all tests holds. Any other path is one part."""
+    if Path(path).absolute() != ROOT / "tests":
+        return [path]
+    parts = (ROOT / "tests").iterdir()
+    return sorted(str(part) for part in parts if part.is_dir() or part.name.startswith("test_"))
+
+
+def _own_share_first(parts: Sequence[_Part], config: pytest.Config) -> list[_Part]:
+    """Returns the parts in an order of this worker's own.
+
+    In a fresh clone, workers that take the parts in one order all compile each of them at the same moment. So
+    each worker begins with other parts, and reads later what the others have compiled.
+    """
+    worker = config.workerinput  # type: ignore[attr-defined]
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    return [part for share in range(count) for part in parts[(number + share) % count :: count]]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: pytest.Session) -> None:
     """Tells a worker which session it belongs to."""
     node.workerinput["steward_session"] = node.config.stash[_SESSION]  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_collection_modifyitems")
+def pytest_sort_items(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Gives all workers one order again, before any plugin shuffles it.
+
+    Hypothesis then reads the constants of every module of the service. Workers share that work, too: it keeps
+    them in files.
+    """
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path)
+        if len(config.args) > 1:
+            names = sorted(name for name in sys.modules if name.startswith("steward."))
+            for name in _own_share_first(names, config):
+                constants_from_module(sys.modules[name])
+    return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,7 +5,6 @@ Chromium, a service with its users, and a way to open pages as one of them.
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ expect.set_options(timeout=60_000)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Lets a failed browser test run once more (docs/decisions/0244-a-browser-test-is-tried-twice.md)."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if item.nodeid.startswith("tests/web/"):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
