@@ -13,13 +13,15 @@ CLIENT := clients/python/steward_client/operations.py
 CLIENT_TS := clients/typescript/dist/bundle.js
 PROMTOOL := .cache/promtool/promtool
 CARDS := .cache/cards/schema-1.4.json
-# Wheels only, each with its hash: nothing is built or run that the pins do not name.
-INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
-# The same into an environment of its own, which has no pip. As with what tests and checks need, most of it is never
-# imported: it is compiled when it is.
-INSTALL_INTO = $(PY) -m venv --without-pip $(1) && $(PY) -m pip --python $(1)/bin/python install --quiet \
-	--disable-pip-version-check --only-binary :all: --require-hashes --no-compile
+# Wheels only, each with its hash: nothing is built or run that the pins do not name. Most of it is never imported: a
+# module is compiled when it is.
+INSTALL_FLAGS := --quiet --disable-pip-version-check --only-binary :all: --require-hashes --no-compile
+INSTALL := $(PY) -m pip install $(INSTALL_FLAGS)
+# The same into an environment of its own, which has no pip.
+INSTALL_INTO = $(PY) -m venv --without-pip $(1) && $(PY) -m pip --python $(1)/bin/python install $(INSTALL_FLAGS)
 PYTEST := $(PY) -m pytest
+# Where `make check` keeps no cache of types yet, a test run keeps none: to write it costs a fifth of the check.
+UNCACHED = $(if $(wildcard .mypy_cache),,--no-incremental --cache-dir=/dev/null)
 # The order of the tests and their random cases: a commit is judged by the same ones each time. Other ones are
 # tried with `make test SEED=1`, and by `make fuzz`.
 SEED := 20261123
@@ -68,14 +70,14 @@ test: $(SCRIPTS) ## all checks and all tests, on SQLite and PostgreSQL
 	@$(MAKE) --silent $(NODE) & fetching=$$!; $(MAKE) --silent $(RUN) $(READABLE) && wait $$fetching
 	@$(MAKE) --silent $(DEV) & installing=$$!; $(MAKE) --silent $(CLIENT_TS) $(WEB) browser promtool; \
 		prepared=$$?; wait $$installing && exit $$prepared
-	@$(MAKE) --silent check $(GENERATORS) $(SITE) & checking=$$!; $(MAKE) --silent postgres shopify-schema cards-schema \
-		web-check; prepared=$$?; wait $$checking && exit $$prepared
+	@$(MAKE) --silent check $(GENERATORS) $(SITE) MYPY_FLAGS="$(UNCACHED)" & checking=$$!; $(MAKE) --silent postgres \
+		shopify-schema cards-schema web-check; prepared=$$?; wait $$checking && exit $$prepared
 	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 3 --dist worksteal -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED) $(ARGS)
 
 check: $(DEV) $(CLIENT) ## lint, format, types, import order
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m ruff format --quiet --check .
-	@$(PY) -m mypy --no-error-summary
+	@$(PY) -m mypy --no-error-summary $(MYPY_FLAGS)
 	@$(PY) -c "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())" >.cache/imports.txt \
 		|| { cat .cache/imports.txt; exit 1; }
 	@echo "check: lint, format, types and import order are clean"
@@ -334,7 +336,7 @@ $(SCRIPTS): steward/sandbox/package.json steward/sandbox/package-lock.json
 
 $(DEV): $(RUN) requirements-dev.txt requirements-traces.txt
 	@echo "Installing what tests and checks need"
-	@$(INSTALL) --no-compile -r requirements-dev.txt -r requirements-traces.txt
+	@$(INSTALL) -r requirements-dev.txt -r requirements-traces.txt
 	@touch $@
 
 # Node is needed to build the web app, and for nothing else.
