@@ -83,8 +83,7 @@ class Service:
         self.gate = self._gate()
 
     def _gate(self) -> RequestHandler:
-        operations = [*OPERATIONS, *self.extra] if self.extra else OPERATIONS
-        return create(self.context, operations=operations, raw_operations=RAW_OPERATIONS)
+        return create(self.context, operations=[*OPERATIONS, *self.extra], raw_operations=RAW_OPERATIONS)
 
     def restart(self, *, extra: list[Any] | None = None, **rules: Any) -> None:
         """The service again, with other rules or further operations; callers made before call the new one."""
