@@ -14,7 +14,6 @@ import pytest
 
 from steward import config
 from steward.cli.command import CliArgs, open_context
-from steward.database.engine import postgres
 from steward.database.engine.base import LONG_SECONDS, Act, Autocommit, Batchable, Engine, Tx
 from steward.database.engine.observer import EngineObserver
 from steward.database.engine.postgres import PostgresEngine
@@ -32,19 +31,14 @@ from tests.runs.shop import open_shop
 from tests.service import make_service
 
 T = TypeVar("T")
-DEADLINE = 8.0
-# The server ends a statement so long before the deadline that a busy machine reads its answer in time.
-SERVER_SHARE = 0.25
+DEADLINE = 6.0  # the server ends a statement 0.6 s before: a busy machine may read its response that late
 WITHIN, BEYOND = 0.1, 120.0  # seconds of a statement
 _LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout")
 
 
 @pytest.fixture
-async def engine(
-    postgresql_url: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[PostgresEngine]:
-    """Yields an engine with a short limit of the server, whose lost connections fail the test."""
-    monkeypatch.setattr(postgres, "_SERVER_SHARE", SERVER_SHARE)
+async def engine(postgresql_url: str, clock: FakeClock) -> AsyncIterator[PostgresEngine]:
+    """Yields an engine with a short deadline, whose lost connections fail the test."""
     lost: list[str] = []
     observer = EngineObserver(connection_lost=lost.append)
     opened = await PostgresEngine.open(
@@ -115,9 +109,8 @@ async def test_writes_of_a_shared_call_that_took_too_long_fail_at_once(
 async def test_a_longer_limit_ends_with_its_transaction(engine: PostgresEngine, clock: FakeClock) -> None:
     """What is allowed more takes longer than others may; the connection then has its usual limit again."""
     now = clock.now()
-    longer = LongLimitEngine(engine, 2 * DEADLINE)
-    within = partial(_take, seconds=1.5 * DEADLINE * SERVER_SHARE)
-    beyond = partial(_take, seconds=BEYOND)
+    longer = LongLimitEngine(engine, 1.5 * DEADLINE)
+    within, beyond = partial(_take, seconds=1.1 * DEADLINE), partial(_take, seconds=BEYOND)
     *served, too_long, usual = await asyncio.gather(
         longer.read(now, within),
         longer.write(now, within),
