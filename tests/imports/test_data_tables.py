@@ -171,12 +171,12 @@ async def test_rows_are_changed(
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (table("Step", "insert", **mapped(stock="many")), "no number"),
-        (table("Step", "insert", **mapped(seen="soon")), "no date"),
-        (table("Step", "insert", **mapped(sold="yes")), "no true or false"),
+        (table("Step", "insert", **mapped(stock="many")), "not a number"),
+        (table("Step", "insert", **mapped(seen="soon")), "not a date"),
+        (table("Step", "insert", **mapped(sold="yes")), "not true or false"),
         (table("Step", "insert", **mapped(sku=["a"])), "list or an object"),
         (table("Step", "get", **where("sku", "eq", "={{ $json.nothing }}")), "is empty"),
-        (table("Step", "get", **where("stock", "eq", "many")), "no number"),
+        (table("Step", "get", **where("stock", "eq", "many")), "not a number"),
         (table("Step", "get", limit=0), "limit"),
         (table("Step", "get", dataTableId={"mode": "name", "value": "={{ '' }}"}), "name of the data table"),
     ],
