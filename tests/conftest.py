@@ -63,6 +63,9 @@ PATIENCE = 300.0
 # Whose tests take half a minute and more: they come first, so that no worker ends long after the other.
 # So do all browser tests: mostly one worker runs them, and no other starts a browser and a service for them.
 _FIRST = ("tests/test_recipes.py", "tests/processes/test_commands.py", "tests/web/")
+# Whose tests read the syntax trees of all Python files, which costs a process seconds and much memory: mostly
+# one worker reads them.
+_SOURCE_READERS = ("tests/test_", "tests/outbound/test_errors.py", "tests/telemetry/test_operate.py")
 
 # Whose tests use warm databases: the others have not been tried with them.
 _WARM = tuple(
@@ -164,8 +167,17 @@ def pytest_sort_items(config: pytest.Config, items: list[pytest.Item]) -> Iterat
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Moves the longest and the browser tests to the front; both parts keep their random order."""
-    items.sort(key=lambda item: not item.nodeid.startswith(_FIRST))
+    """Moves the longest and the browser tests to the front, then those that read the source.
+
+    Each part keeps its random order.
+    """
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    if item.nodeid.startswith(_FIRST):
+        return 0
+    return 1 if item.nodeid.startswith(_SOURCE_READERS) else 2
 
 
 def pytest_collection_finish() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.source import ROOT, Function, functions, name_of, nodes_of, python_files, tree_of
+from tests.source import ROOT, Function, children, functions, name_of, nodes_of, python_files, tree_of
 
 VAGUE = frozenset(
     """
@@ -96,12 +96,12 @@ def complexity(function: Function) -> int:
     count by themselves.
     """
     total = 1
-    nodes: list[ast.AST] = list(ast.iter_child_nodes(function))
+    nodes: list[ast.AST] = children(function)
     while nodes:
         node = nodes.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
-        nodes += ast.iter_child_nodes(node)
+        nodes += children(node)
         if isinstance(node, _BRANCHES):
             total += 1
         if isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.Try) and node.orelse:

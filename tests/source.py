@@ -61,20 +61,24 @@ def tree_of(path: Path) -> ast.Module:
     return _trees(path.relative_to(ROOT).parts[0])[path]
 
 
+def children(node: ast.AST) -> list[ast.AST]:
+    """Returns the nodes below a node, without the `ctx` of names; twice as fast as `ast.iter_child_nodes`."""
+    below: list[ast.AST] = []
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if isinstance(value, list):
+            below += [part for part in value if isinstance(part, ast.AST)]
+        elif isinstance(value, ast.AST) and field != "ctx":
+            below.append(value)
+    return below
+
+
 @cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Every node of a file's syntax tree, outer ones first.
-
-    Without what names hold as `ctx`, a third of all. `ast.walk` takes twice the time.
-    """
+    """Returns every node of a file's syntax tree, outer ones first, without the `ctx` of names."""
     nodes: list[ast.AST] = [tree_of(path)]
     for node in nodes:
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if isinstance(value, list):
-                nodes += [part for part in value if isinstance(part, ast.AST)]
-            elif isinstance(value, ast.AST) and field != "ctx":
-                nodes.append(value)
+        nodes += children(node)
     return tuple(nodes)
 
 
