@@ -29,6 +29,9 @@ async def shop(postgresql_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIt
     await opened.service.close()
 
 
+_COUNT_WAITING = "SELECT steward_count_waiting(ARRAY[$1::bigint], ARRAY[$2::text], ARRAY[$3::bigint], 1000)"
+
+
 async def _end(shop: Shop, run: Run) -> None:
     """Claims, begins and ends a run that is ready."""
     claimed = await shop.begun((await shop.claimed())[run.id])
@@ -40,9 +43,12 @@ async def _end(shop: Shop, run: Run) -> None:
 
 
 async def _pages(session: Any, statement: str, *args: object) -> int:
-    """Returns how many pages a statement reads, without those of the catalogue."""
+    """Returns how many pages a statement reads, without those of the catalogue; rolls back what it writes."""
     for _ in range(2):  # the first time reads the catalogue too
+        transaction = session.transaction()
+        await transaction.start()
         text = await session.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", *args)
+        await transaction.rollback()
     plan = json.loads(text)[0]["Plan"]
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
@@ -64,7 +70,7 @@ async def test_lookups_in_the_queue_read_no_ended_runs(shop: Shop, postgresql_ur
         turn = await owner.fetchval("SELECT turn FROM runs WHERE id = $1", next_run.id)
         assert turn == ROUNDS
         key = (int(shop.owner.org), str(automation.id))
-        assert await _pages(owner, "SELECT steward_count_waiting($1, $2, $3, 1000)", *key, turn) <= PAGES
+        assert await _pages(owner, _COUNT_WAITING, *key, turn) <= PAGES
         async with owner.transaction():
             await owner.execute("SET LOCAL enable_seqscan = off")
             # Not a heap-only update, since the stamp is part of an index: every unique index is checked.
@@ -90,7 +96,6 @@ async def test_no_other_index_finds_active_runs(shop: Shop, postgresql_url: str)
     automation = await shop.hiding()
     active = await shop.run_now(automation)
     key = (int(shop.owner.org), str(automation.id), 0)
-    count_waiting = "SELECT steward_count_waiting($1, $2, $3, 1000)"
     owner: Any = await asyncpg.connect(postgresql_url)
     await owner.execute("SET plan_cache_mode = force_generic_plan")
     await owner.execute("SET session_replication_role = replica")
@@ -98,9 +103,52 @@ async def test_no_other_index_finds_active_runs(shop: Shop, postgresql_url: str)
     await owner.execute("ANALYZE runs")
     table = await owner.fetchval("SELECT relpages FROM pg_class WHERE relname = 'runs'")
     assert table > 3 * PAGES
-    assert await _pages(owner, count_waiting, *key) <= PAGES
+    assert await _pages(owner, _COUNT_WAITING, *key) <= PAGES
     await owner.execute("DROP INDEX runs_active")
-    assert await _pages(owner, count_waiting, *key) >= table
+    assert await _pages(owner, _COUNT_WAITING, *key) >= table
+    await owner.close()
+
+
+_FINISH = (
+    "SELECT n FROM steward_finish_runs(ARRAY[$1::bigint], ARRAY[$2], ARRAY[$3::bigint], ARRAY[$4],"
+    " ARRAY[true], ARRAY[NULL], ARRAY[NULL], ARRAY[NULL], ARRAY[NULL::bigint], ARRAY[NULL], ARRAY[NULL],"
+    " ARRAY[NULL::bigint], ARRAY[NULL], ARRAY[NULL::bigint], ARRAY[NULL], '', ARRAY[NULL::bytea],"
+    " ARRAY[NULL], ARRAY[NULL], NULL)"
+)
+_BLOCKED_OTHERS = _OTHERS.replace("1000 + n", "org_id").replace("'ready', n, 0", "'blocked', 0, 0")
+
+
+async def test_promoting_a_run_reads_no_blocked_runs_of_other_automations(
+    shop: Shop, postgresql_url: str
+) -> None:
+    """Ending a run finds the next one by its key, also with a plan that expects few blocked runs."""
+    automation = await shop.hiding()
+    active, blocked = await shop.run_now(automation), await shop.run_now(automation)
+    claimed = await shop.begun((await shop.claimed())[active.id])
+    assert claimed is not None
+    owner: Any = await asyncpg.connect(postgresql_url)
+    await owner.execute("SET session_replication_role = replica")
+    await owner.execute(_BLOCKED_OTHERS, str(active.id))
+    lease = claimed.lease
+    arguments = (int(lease.org), str(lease.run), lease.epoch, str(automation.id))
+    assert await _pages(owner, _FINISH, *arguments) <= 4 * PAGES
+    assert await owner.fetchval(_FINISH, *arguments) == 1
+    assert await owner.fetchval("SELECT queue FROM runs WHERE id = $1", str(blocked.id)) == "ready"
+    await owner.close()
+
+
+async def test_runs_are_found_by_their_key_while_their_table_is_young(
+    shop: Shop, postgresql_url: str
+) -> None:
+    """Without statistics, the planner takes the primary key and no index of an automation's runs."""
+    automation = await shop.hiding()
+    await shop.run_now(automation)
+    owner: Any = await asyncpg.connect(postgresql_url)
+    await owner.execute("SET plan_cache_mode = force_generic_plan")
+    await owner.execute("SET enable_seqscan = off")
+    lookup = "EXPLAIN (FORMAT JSON) UPDATE runs SET epoch = 1 WHERE org_id = $1 AND id = $2 AND epoch = $3"
+    plan = json.loads(await owner.fetchval(lookup, 1, "", 1))[0]["Plan"]
+    assert plan["Plans"][0]["Index Name"] == "runs_pkey"
     await owner.close()
 
 

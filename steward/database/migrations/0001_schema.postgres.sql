@@ -77,7 +77,7 @@ CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE ON audit_log
 CREATE TRIGGER runs_turn_of_new BEFORE INSERT ON runs FOR EACH ROW
     WHEN (NEW.mode = 'live' AND NEW.queue <> 'done' AND NEW.turn = 0) EXECUTE FUNCTION steward_take_turn();
 CREATE TRIGGER runs_turn_of_promoted BEFORE UPDATE OF queue ON runs FOR EACH ROW
-    WHEN (OLD.queue = 'blocked' AND NEW.queue = 'ready') EXECUTE FUNCTION steward_take_turn();
+    WHEN (OLD.queue = 'blocked' AND NEW.queue = 'ready' AND NEW.turn = OLD.turn) EXECUTE FUNCTION steward_take_turn();
 CREATE TRIGGER steps_append_only BEFORE UPDATE ON steps FOR EACH ROW EXECUTE FUNCTION steward_append_only();
 
 GRANT USAGE ON SCHEMA public TO steward_app, steward_queue;

@@ -594,7 +594,8 @@ CREATE UNIQUE INDEX runs_of_event ON runs (org_id, automation_id, event_id) WHER
 {sqlite} CREATE INDEX runs_by_kind ON runs (org_id, kind, queued_at, id);
 {postgres} CREATE INDEX runs_by_kind ON runs (org_id, kind, queued_at) WHERE started_by > '';
 {sqlite} CREATE INDEX runs_of_automation ON runs (org_id, automation_id, kind, queued_at, id);
-{postgres} CREATE INDEX runs_of_automation ON runs (org_id, automation_id, kind, queued_at);
+-- PostgreSQL: by automation first. Otherwise lookups of a run by its key take this index while the table is young.
+{postgres} CREATE INDEX runs_of_automation ON runs (automation_id, org_id, kind, queued_at);
 {sqlite} CREATE INDEX runs_of_store ON runs (org_id, integration_id, kind, queued_at, id) WHERE integration_id IS NOT NULL;
 {postgres} CREATE INDEX runs_of_store ON runs (org_id, integration_id, kind, queued_at) WHERE integration_id IS NOT NULL;
 

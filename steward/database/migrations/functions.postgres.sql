@@ -10,7 +10,7 @@
 -- organization's whole history. For the same reason those functions switch off sequential scans and other joins.
 --
 -- A leased run is locked by `queue || '' = 'leased'`, which the partial index `runs_leased` does not answer: a plan made
--- while few runs are leased would look for each run among all leased ones and their dead entries.
+-- while few runs are leased would look for each run among all leased ones and their dead entries. Blocked runs likewise.
 --
 -- An active run is looked up with the collation of the index `runs_active`, and its organization in a form that is no index
 -- condition, so that no other index matches: with many automations the planner estimated reading all runs of one as about
@@ -780,24 +780,35 @@ BEGIN
     FROM unnest(orgs, ids) WITH ORDINALITY AS i (org_id, id, n) ORDER BY i.n);
 END $$;
 
--- Counts the runs of an automation that are queued or wait for approval: blocked ones and tests, up to `max_rows` each, and
--- the active run, which has the schedule's `turn`. No blocked run was queued before the active one (steward_take_turn).
-CREATE OR REPLACE FUNCTION steward_count_waiting(org bigint, automation text, of_turn bigint, max_rows bigint) RETURNS bigint
-LANGUAGE plpgsql STABLE
+-- Returns the schedules' turns, in order.
+CREATE OR REPLACE FUNCTION steward_turns(orgs bigint[], automations text[]) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, public AS $$
 BEGIN
-    RETURN (SELECT coalesce(active.status IN ('queued', 'waiting_approval'), false)::int
+    RETURN ARRAY(
+        SELECT (SELECT s.turn FROM schedules AS s WHERE s.org_id = i.org_id AND s.automation_id = i.automation_id)
+        FROM unnest(orgs, automations) WITH ORDINALITY AS i (org_id, automation_id, n) ORDER BY i.n);
+END $$;
+
+-- Counts for each automation its runs that are queued or wait for approval: blocked ones and tests, up to `max_rows` each,
+-- and the active run, which has the schedule's turn. No blocked run was queued before the active one (steward_take_turn).
+CREATE OR REPLACE FUNCTION steward_count_waiting(orgs bigint[], automations text[], turns bigint[], max_rows bigint)
+RETURNS bigint[] LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT coalesce(active.status IN ('queued', 'waiting_approval'), false)::int
             + (SELECT count(*) FROM (
-                SELECT 1 FROM runs AS r WHERE r.org_id = org AND r.automation_id = automation AND r.queue = 'blocked'
+                SELECT 1 FROM runs AS r WHERE r.org_id = i.org_id AND r.automation_id = i.automation_id AND r.queue = 'blocked'
                   AND r.queued_at >= coalesce(active.queued_at, 0)
                 ORDER BY r.queued_at, r.id LIMIT max_rows) AS blocked)
             + (SELECT count(*) FROM (
-                SELECT 1 FROM runs AS r WHERE r.org_id = org AND r.automation_id = automation AND r.status = 'queued'
+                SELECT 1 FROM runs AS r WHERE r.org_id = i.org_id AND r.automation_id = i.automation_id AND r.status = 'queued'
                   AND r.mode = 'test' LIMIT max_rows) AS tests)
-        FROM (VALUES (1)) AS single (row) LEFT JOIN LATERAL (
+        FROM unnest(orgs, automations, turns) WITH ORDINALITY AS i (org_id, automation_id, turn, n) LEFT JOIN LATERAL (
             SELECT r.status, r.queued_at FROM runs AS r
-            WHERE (r.org_id = org) IS TRUE AND r.automation_id COLLATE "POSIX" = automation AND r.turn = of_turn
-              AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked') OFFSET 0) AS active ON true);
+            WHERE (r.org_id = i.org_id) IS TRUE AND r.automation_id COLLATE "POSIX" = i.automation_id AND r.turn = i.turn
+              AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked') OFFSET 0) AS active ON true
+        ORDER BY i.n);
 END $$;
 
 -- Returns for each start by hand the automation and `needs_slow_path`: the key was used, the limit of waiting runs is near,
@@ -811,13 +822,12 @@ SET search_path = pg_catalog, public AS $$
 DECLARE
     now_ms bigint := steward_set_tenants(orgs, test_now);
     records text[] := steward_automations(orgs, automations);
+    waiting bigint[] := steward_count_waiting(orgs, automations, steward_turns(orgs, automations), max_waiting);
 BEGIN
     RETURN QUERY
     SELECT i.n, now_ms, i.record,
         (SELECT true FROM idempotency_keys AS k WHERE k.org_id = i.org_id AND k.kind = 'run' AND k.key = i.key) IS NOT NULL
-        OR steward_count_waiting(i.org_id, i.automation_id,
-            (SELECT s.turn FROM schedules AS s WHERE s.org_id = i.org_id AND s.automation_id = i.automation_id),
-            max_waiting) >= max_waiting - 1
+        OR waiting[i.n] >= max_waiting - 1
         OR (SELECT o.closed_from <= now_ms FROM organizations AS o WHERE o.org_id = i.org_id) IS TRUE,
         CASE WHEN row_number() OVER (PARTITION BY i.org_id ORDER BY i.n) = 1 THEN ARRAY(
             SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected'
@@ -839,18 +849,14 @@ DECLARE
     now_ms bigint := steward_set_tenants(orgs, test_now);
     clock bigint;
     inserted_keys bigint;
-    locked_orgs bigint[];
-    locked_ids text[];
     turns bigint[];
     inserted_ids text[];
     queued_ats bigint[];
     active_since bigint[];
 BEGIN
-    SELECT array_agg(l.org_id), array_agg(l.automation_id), array_agg(l.turn) INTO locked_orgs, locked_ids, turns
-    FROM (SELECT s.org_id, s.automation_id, s.turn
-          FROM (SELECT DISTINCT i.org_id, i.automation_id FROM unnest(orgs, automations) AS i (org_id, automation_id))
-              AS i JOIN schedules AS s ON s.org_id = i.org_id AND s.automation_id = i.automation_id
-          ORDER BY s.org_id, s.automation_id FOR UPDATE OF s) AS l;
+    PERFORM 1 FROM (SELECT DISTINCT u.org_id, u.automation_id FROM unnest(orgs, automations) AS u (org_id, automation_id)) AS i
+    JOIN schedules AS s ON s.org_id = i.org_id AND s.automation_id = i.automation_id
+    ORDER BY s.org_id, s.automation_id FOR UPDATE OF s;
     INSERT INTO idempotency_keys (org_id, kind, key, automation_id, object_id, request_sha256, created_at)
     SELECT i.org_id, 'run', i.key, i.automation_id, i.run_id, i.sha, now_ms
     FROM unnest(orgs, keys, automations, run_ids, shas) AS i (org_id, key, automation_id, run_id, sha)
@@ -860,28 +866,27 @@ BEGIN
     IF inserted_keys < array_length(keys, 1) THEN
         RAISE EXCEPTION 'a key was used concurrently';
     END IF;
+    turns := steward_turns(orgs, automations);
     active_since := ARRAY(
         SELECT (SELECT r.queued_at FROM runs AS r
-                WHERE (r.org_id = l.org_id) IS TRUE AND r.automation_id COLLATE "POSIX" = l.automation_id
-                  AND r.turn = l.turn AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked'))
-        FROM unnest(locked_orgs, locked_ids, turns) WITH ORDINALITY AS l (org_id, automation_id, turn, n) ORDER BY l.n);
-    PERFORM 1 FROM unnest(locked_orgs, locked_ids, turns) AS l (org_id, automation_id, turn)
-    WHERE steward_count_waiting(l.org_id, l.automation_id, l.turn, max_waiting)
-        + (SELECT count(*) FROM unnest(orgs, automations) AS i (org_id, automation_id)
-           WHERE i.org_id = l.org_id AND i.automation_id = l.automation_id) > max_waiting;
+                WHERE (r.org_id = i.org_id) IS TRUE AND r.automation_id COLLATE "POSIX" = i.automation_id
+                  AND r.turn = i.turn AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked'))
+        FROM unnest(orgs, automations, turns) WITH ORDINALITY AS i (org_id, automation_id, turn, n) ORDER BY i.n);
+    PERFORM 1 FROM unnest(orgs, automations, steward_count_waiting(orgs, automations, turns, max_waiting))
+        AS i (org_id, automation_id, waiting)
+    GROUP BY i.org_id, i.automation_id, i.waiting HAVING i.waiting + count(*) > max_waiting;
     IF FOUND THEN
         RAISE EXCEPTION 'too many runs wait';
     END IF;
     SELECT c.vt INTO clock FROM fairness_clock AS c WHERE c.singleton = 1;
     WITH new_runs AS (
-        SELECT i.*, l.turn, l.active_since, i.mode = 'test'
+        SELECT i.*, i.mode = 'test'
             OR (row_number() OVER (PARTITION BY i.org_id, i.automation_id, i.mode ORDER BY i.n) = 1
-                AND l.active_since IS NULL) AS is_ready
+                AND i.active_since IS NULL) AS is_ready
         FROM unnest(orgs, run_ids, automations, modes, plans, names, versions, templates, template_versions, keys,
-            stores, persons, vias, clients) WITH ORDINALITY AS i (org_id, run_id, automation_id, mode, plan_version, name,
-            version, template_id, template_version, key, store, person, via, client, n)
-        LEFT JOIN unnest(locked_orgs, locked_ids, turns, active_since) AS l (org_id, automation_id, turn, active_since)
-            ON l.org_id = i.org_id AND l.automation_id = i.automation_id
+            stores, persons, vias, clients, turns, active_since) WITH ORDINALITY AS i (org_id, run_id, automation_id, mode,
+            plan_version, name, version, template_id, template_version, key, store, person, via, client, turn,
+            active_since, n)
     ), stamped AS (
         INSERT INTO fairness_orgs AS f (org_id, last_vt)
         SELECT w.org_id, clock + count(*) FROM new_runs AS w WHERE w.is_ready GROUP BY w.org_id ORDER BY w.org_id
@@ -1104,19 +1109,20 @@ BEGIN
     IF array_remove(next_runs, NULL) <> '{}' THEN
         SELECT c.vt INTO clock FROM fairness_clock AS c WHERE c.singleton = 1;
         WITH following AS (
-            SELECT i.* FROM unnest(next_orgs, next_runs) AS i (org_id, run_id) WHERE i.run_id IS NOT NULL
+            SELECT i.* FROM unnest(next_orgs, next_runs, steward_turns(next_orgs, next_automations)) AS i (org_id, run_id, turn)
+            WHERE i.run_id IS NOT NULL
         ), stamped AS (
             INSERT INTO fairness_orgs AS f (org_id, last_vt)
             SELECT w.org_id, clock + count(*) FROM following AS w GROUP BY w.org_id ORDER BY w.org_id
             ON CONFLICT (org_id) DO UPDATE SET last_vt = greatest(f.last_vt, clock) + excluded.last_vt - clock
             RETURNING f.org_id, f.last_vt
         ), turns AS (
-            SELECT w.org_id, w.run_id,
+            SELECT w.org_id, w.run_id, w.turn,
                 s.last_vt - row_number() OVER (PARTITION BY w.org_id ORDER BY w.run_id DESC) AS vt
             FROM following AS w JOIN stamped AS s ON s.org_id = w.org_id
         )
-        UPDATE runs AS r SET queue = 'ready', vt = t.vt
-        FROM turns AS t WHERE r.org_id = t.org_id AND r.id = t.run_id AND r.queue = 'blocked';
+        UPDATE runs AS r SET queue = 'ready', vt = t.vt, turn = t.turn
+        FROM turns AS t WHERE r.org_id = t.org_id AND r.id = t.run_id AND r.queue || '' = 'blocked';
     END IF;
     IF failed_before THEN
         UPDATE schedules AS s SET consecutive_failures = 0

@@ -30,8 +30,8 @@ _WAITING = PerEngine(
     " ORDER BY queued_at, id LIMIT :most) AS counted)"
     " + (SELECT count(*) FROM runs AS r WHERE r.org_id = :org AND r.automation_id = :automation"
     f" AND {LIVE.format(run='r')} AND r.status = 'waiting_approval') AS n",
-    postgresql="SELECT steward_count_waiting(org_id, automation_id, turn, :most) AS n FROM schedules"
-    " WHERE org_id = :org AND automation_id = :automation",
+    postgresql="SELECT (steward_count_waiting(ARRAY[org_id], ARRAY[automation_id], ARRAY[turn], :most))[1]"
+    " AS n FROM schedules WHERE org_id = :org AND automation_id = :automation",
 )
 
 
