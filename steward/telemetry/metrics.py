@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily
@@ -34,7 +34,8 @@ class Metrics:
         self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
-        self._series: dict[str, set[tuple[str, ...]]] = {}
+        # Per name the series of each combination of labels: looked up anew, each costs as much as its change.
+        self._series: dict[str, dict[tuple[tuple[str, str], ...], Any]] = {}
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         """Adds to a counter."""
@@ -52,10 +53,8 @@ class Metrics:
 
     def remove(self, name: str, **labels: str) -> None:
         """Removes a series of a gauge whose value is no longer known."""
-        values = tuple(labels.values())
-        if values in self._series.get(name, ()):
-            self._series[name].remove(values)
-            self._gauges[name].remove(*values)
+        if self._series.get(name, {}).pop(tuple(labels.items()), None) is not None:
+            self._gauges[name].remove(*labels.values())
 
     def observe(self, name: str, value: float, *, bounds: Sequence[float] = SECONDS, **labels: str) -> None:
         """Adds a value to a histogram; the first value's `bounds` apply to all."""
@@ -98,14 +97,15 @@ class Metrics:
     def _child(self, metric: M, name: str, labels: Mapping[str, str]) -> M:
         if not labels:
             return metric
-        values = tuple(labels.values())
-        series = self._series.setdefault(name, set())
-        if values not in series:
-            if len(series) >= _MAX_SERIES:
+        series_by_labels = self._series.setdefault(name, {})
+        key = tuple(labels.items())
+        series: M | None = series_by_labels.get(key)
+        if series is None:
+            if len(series_by_labels) >= _MAX_SERIES:
                 raise ValueError(f"{name} has {_MAX_SERIES} series already: its labels are input")
-            _check_labels(tuple(labels.items()))
-            series.add(values)
-        return metric.labels(**labels)
+            _check_labels(key)
+            series = series_by_labels[key] = metric.labels(**labels)
+        return series
 
 
 class _Counts:
