@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -27,7 +28,7 @@ NO_APPROVAL_ROUND = 0
 _SETTLED = (ValueState.DONE, ValueState.SKIPPED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunTotals:
     """The recorded results of a run: its steps' counts and outputs, and the outcome of each change.
 
@@ -44,8 +45,9 @@ class RunTotals:
     outcomes: Mapping[str, Sequence[Outcome]]
     sends: Collection[str]  # executions whose changes are messages
 
+    @cached_property
     def counts(self) -> Counts:
-        """Returns the run's numbers."""
+        """The run's numbers."""
         total = self.counted
         for execution, outcomes in self.outcomes.items():
             tally = Counter(outcomes)
@@ -53,27 +55,28 @@ class RunTotals:
             total = total.plus(Counts(proposed=len(outcomes)))
         return total
 
+    @cached_property
     def run_summary(self) -> RunSummary:
-        """Returns the text and result of a run that waits or has completed its plan."""
+        """The text and result of a run that waits or has completed its plan."""
         if self.template is None:
             return self._generic_summary()
         ended = EndedRun(
             mode=self.mode,
             inputs=self.inputs,
             outputs=outputs(self.journal),
-            counts=self.counts(),
+            counts=self.counts,
             outcomes=self.outcomes,
         )
         return self.template.finish(ended)
 
     def summary(self, status: RunStatus, code: str | None, message: str | None) -> JsonObject:
         """Returns the summary of a run that waits or ends with this status."""
-        return {"text": self._text(status, code, message), "counts": self.counts().wire()}
+        return {"text": self._text(status, code, message), "counts": self.counts.wire()}
 
     def _text(self, status: RunStatus, code: str | None, message: str | None) -> str:
         lead = message if status is RunStatus.FAILED and code not in _VERDICTS else None
         if self._has_decided():
-            return sentences(lead, self.run_summary().text)
+            return sentences(lead, self.run_summary.text)
         verb = "Cancelled" if status is RunStatus.CANCELLED else "Stopped"
         return sentences(lead, f"{verb} {self._position()}; {self._nothing_done_phrase()}.")
 
@@ -120,7 +123,7 @@ class RunTotals:
 
     def _counts_phrase(self) -> str:
         """Returns the run's results in numbers, such as `12 read, 3 changed`."""
-        counts = self.counts()
+        counts = self.counts
         tally = Counter(outcome for outcomes in self.outcomes.values() for outcome in outcomes)
         waiting = tally[Outcome.PROPOSED] + tally[Outcome.APPROVED]
         numbers = [

@@ -91,7 +91,7 @@ def _assert_told(template: Template, inputs: dict[str, Any], run: StageRun) -> N
     for applied in (0, proposed // 2, proposed):
         outcomes = [Outcome.APPLIED] * applied + [Outcome.CANCELLED] * (proposed - applied)
         record = stopped(template, inputs, after, outcomes={acting.name: outcomes})
-        counts = record.counts()
+        counts = record.counts
         assert (counts.applied, counts.proposed) == (applied, proposed)
         for text in texts(record):
             findall = re.findall(r", (\d+) cancelled\b", text)

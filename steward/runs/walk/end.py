@@ -46,7 +46,7 @@ def success_request(walk: Walk) -> FinishRequest:
 def end_by_outcomes(walk: Walk, failure: EndedStep | None) -> RunEnd:
     """Returns the end of a run by its changes' outcomes and by the step that stopped it, if one did."""
     record = walk.totals()
-    totals = record.counts()
+    totals = record.counts
     status, code = finish.final_status(totals)
     if code == "all_conflicted" and walk.run.undo_of is not None and walk.run.approval_id is None:
         status, code = RunStatus.SUCCEEDED, None  # every object was left, as the summary states
@@ -56,7 +56,7 @@ def end_by_outcomes(walk: Walk, failure: EndedStep | None) -> RunEnd:
         message = failure.message or f"The step “{failure.step.title}” failed."
         if failure.code == "too_many_changes":
             code = failure.code
-    result = None if failure is not None else finish.shrink_result(record.run_summary().result)
+    result = None if failure is not None else finish.shrink_result(record.run_summary.result)
     return RunEnd(status, code, message, record.summary(status, code, message), result)
 
 

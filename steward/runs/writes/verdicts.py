@@ -90,9 +90,9 @@ async def _correct_summary(tx: Tx, org: OrgId, run_id: RunId) -> None:
     if run.summary is None:
         return
     record = await summaries.of_run(tx, org, run_id)
-    message = finish.final_message(run.code, record.counts()) or run.message
+    message = finish.final_message(run.code, record.counts) or run.message
     summary = record.summary(run.status, run.code, message)
-    result = None if run.result is None else finish.shrink_result(record.run_summary().result)
+    result = None if run.result is None else finish.shrink_result(record.run_summary.result)
     await transitions.set_outcome(
         tx, org, run_id, code=run.code, message=message, summary=summary, result=result
     )
