@@ -32,9 +32,11 @@ def sends_wait_for_approval(claimed: "ClaimedRun") -> bool:
 def event_of(claimed: "ClaimedRun") -> StoreEvent | None:
     """Returns the event the run came from, as at its first start; None for other runs."""
     event = claimed.run.event
+    if event is None:
+        return None
     start_output = next((value.output for value in claimed.journal if value.name == START), None)
     pointer = start_output.get("event") if isinstance(start_output, dict) else None
-    if event is None or not isinstance(pointer, dict):
+    if not isinstance(pointer, dict):
         return None
     occurred = pointer.get("occurred_at")
     return StoreEvent(

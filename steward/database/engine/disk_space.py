@@ -134,8 +134,8 @@ class SpaceGuard(EngineWrapper):
         if self._space.is_full and not self._uses_reserve:
             raise DiskFull
         try:
-            return await super().write(now, act, org=org, urgent=urgent)
+            return await self._engine.write(now, act, org=org, urgent=urgent)
         except DiskFull:
             if not (self._space.mark_full() and self._uses_reserve):
                 raise
-        return await super().write(now, act, org=org, urgent=urgent)
+        return await self._engine.write(now, act, org=org, urgent=urgent)
