@@ -57,17 +57,17 @@ async def finish(
     """
     org = lease.org
     await active_run.lock(tx, org, [automation])
-    if not await transitions.finish(tx, lease, end.status):
-        raise LeaseLost(lease)
-    await transitions.set_outcome(
+    is_owner = await transitions.finish(
         tx,
-        org,
-        lease.run,
+        lease,
+        end.status,
         code=end.code,
         message=end.message,
         summary=end.summary,
         result=end.result if end.status in (RunStatus.SUCCEEDED, RunStatus.FAILED) else None,
     )
+    if not is_owner:
+        raise LeaseLost(lease)
     if end.status is not RunStatus.SUCCEEDED:
         await change_outcomes.close_unapplied(tx, org, lease.run, outcome=Outcome.CANCELLED)
     if mode is Mode.TEST:

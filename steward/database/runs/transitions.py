@@ -50,6 +50,10 @@ _text = json.JSONEncoder(
     ensure_ascii=False
 ).encode  # created once: `json.dumps` would create an encoder at every call
 _FENCE = " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'"
+_OUTCOME = (
+    "code = :code, message = :message, current_step = NULL,"
+    " summary = coalesce(CAST(:summary AS text), summary), result = coalesce(CAST(:result AS text), result)"
+)
 
 
 def _fenced(lease: Lease, **more: object) -> dict[str, object]:
@@ -221,12 +225,28 @@ async def sleep(
     return touched == 1
 
 
-async def finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
-    """Ends the run; returns False when it was lost."""
+async def finish(
+    tx: Tx,
+    lease: Lease,
+    status: RunStatus,
+    *,
+    code: str | None,
+    message: str | None,
+    summary: JsonObject | None,
+    result: JsonObject | None,
+) -> bool:
+    """Ends the run with its outcome, as `set_outcome` does; returns False when it was lost."""
     touched = await tx.execute(
         "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, finished_at = :now,"
-        " expires_at = NULL" + _FENCE,
-        _fenced(lease, status=status),
+        f" expires_at = NULL, {_OUTCOME}" + _FENCE,
+        _fenced(
+            lease,
+            status=status,
+            code=code,
+            message=message,
+            summary=json_text(summary),
+            result=json_text(result),
+        ),
     )
     return touched == 1
 
@@ -374,10 +394,7 @@ async def set_outcome(
 ) -> None:
     """Stores why and how a run ended or waits; a summary or result of None stays unchanged."""
     await tx.execute(
-        "UPDATE runs SET code = :code, message = :message, current_step = NULL,"
-        " summary = coalesce(CAST(:summary AS text), summary),"
-        " result = coalesce(CAST(:result AS text), result)"
-        " WHERE org_id = :org AND id = :run",
+        f"UPDATE runs SET {_OUTCOME} WHERE org_id = :org AND id = :run",
         {
             "org": org,
             "run": run,
