@@ -52,7 +52,7 @@ async def open_engine(
     engine: Engine
     if is_sqlite(settings.database_url):
         path = sqlite_path(settings.database_url)
-        engine = SqliteEngine(path, clock=clock, serve=serve, on_commit=observer.batch_committed)
+        engine = SqliteEngine(path, clock=clock, serve=serve, observer=observer)
     else:
         engine = await PostgresEngine.open(
             settings.database_url,

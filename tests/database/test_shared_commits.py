@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.database.engine.base import Batchable, Engine, Tx, WeightedAct
+from steward.database.engine.base import Batchable, Engine, NeedsSlowPath, Tx, WeightedAct
 from steward.database.engine.group_commit import GROUP_ITEMS, MIN_FOR_SECOND_CALL
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.observer import EngineObserver
@@ -193,6 +193,35 @@ async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: Fa
         acts = [engine.write(clock.now(), Batchable(item, mirrored, together)) for item in range(3)]
         responses = await asyncio.wait_for(asyncio.gather(*acts, return_exceptions=True), 30)
         assert [None if isinstance(response, ValueError) else response for response in responses] == expected
+    await engine.close()
+
+
+async def slow(tx: Tx, items: Sequence[int]) -> Sequence[int]:
+    """Refuses the items as a call does that leaves them to the slow path."""
+    raise NeedsSlowPath
+
+
+async def test_sqlite_reports_a_call_that_failed_while_its_items_succeed(
+    sqlite_url: str, clock: FakeClock
+) -> None:
+    """Reports the kind and the error, also when reporting fails; a call that needs the slow path has none."""
+    reports: list[tuple[str, str]] = []
+
+    def full(kind: str, error: Exception) -> None:
+        reports.append((kind, str(error)))
+        raise OSError(28, "No space left on device")
+
+    loop_errors: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: loop_errors.append(context))
+    engine = SqliteEngine(sqlite_path(sqlite_url), clock=clock, observer=EngineObserver(batch_split=full))
+    for together in (slow, refused, refused):
+        acts = [
+            engine.write(clock.now(), Batchable(item, mirrored, together, on_sqlite=True))
+            for item in range(3)
+        ]
+        assert await asyncio.gather(*acts) == [0, 1, 2]
+    assert reports == [("test_shared_commits", "not together")] * 2
+    assert len(loop_errors) == 2
     await engine.close()
 
 

@@ -124,6 +124,11 @@ class Batchable(Generic[I, T]):
     weight: int = 0
     autocommit: bool = False
 
+    @property
+    def kind(self) -> str:
+        """What the acts of this kind write, as logs and metrics name it: the module of `run_batch`."""
+        return self.run_batch.__module__.rpartition(".")[2]
+
     def __call__(self, tx: Tx) -> Awaitable[T]:
         """Runs the act for its own item only."""
         return self.run_one(tx, self.item)

@@ -82,7 +82,7 @@ class Committer:
         """Queues `act` for a shared call and returns its result once the call is committed."""
         kind = self._kinds.get(act.run_batch)
         if kind is None:
-            kind = self._kinds[act.run_batch] = _BatchKind(act.run_batch.__module__.rpartition(".")[2])
+            kind = self._kinds[act.run_batch] = _BatchKind(act.kind)
         self._number += 1
         item = _WaitingWrite(now, act, orgs, self._loop.create_future(), self._number)
         kind.waiting.append(item)

@@ -12,7 +12,7 @@ def _ignore(*_event: object) -> None:
 class EngineObserver:
     """Functions that an engine calls immediately; a host is its position in the database URL, from 1.
 
-    SQLite only reports batches, from its writer thread.
+    SQLite only reports batches: commits from its writer thread, splits on the event loop.
     """
 
     batch_committed: Callable[[int], None] = _ignore  # the number of writes that share a commit

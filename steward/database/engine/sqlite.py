@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
 from steward.clock import Clock
-from steward.database.engine.base import Act, Batchable, Busy, Dialect
+from steward.database.engine.base import Act, Batchable, Busy, Dialect, NeedsSlowPath
 from steward.database.engine.disk_space import DiskFull
+from steward.database.engine.observer import UNOBSERVED, EngineObserver
 from steward.database.engine.private_files import make_file, open_to_write
 from steward.database.engine.sqlite_log import LONGEST_PAGES, LogCheckpointer
 from steward.database.engine.sqlite_transaction import STATEMENTS, SqliteTx, drive
@@ -87,8 +88,8 @@ class _Job:
 class _Writer:
     """The writer thread: commits waiting jobs together and rolls back only those that fail."""
 
-    def __init__(self, path: Path, on_commit: Callable[[int], None]) -> None:
-        self._on_commit = on_commit
+    def __init__(self, path: Path, observer: EngineObserver) -> None:
+        self._observer = observer
         self._connection = _without_row_factory(connect(path))
         # Keeps the statement journal of a large INSERT in memory. A migration has its own connection and
         # sorts on disk.
@@ -163,7 +164,7 @@ class _Writer:
                 for job in done:
                     job.error = _as_busy(error)
             _deliver_results(done)
-            self._on_commit(len(done))
+            self._observer.batch_committed(len(done))
             self._checkpointer.rows_written(self._connection.total_changes)
 
     def _batch(self, done: list[_Job]) -> None:
@@ -217,13 +218,20 @@ class _Writer:
         items = [job.act.item for job in jobs if isinstance(job.act, Batchable)]
         try:
             results = drive(lambda tx: kind.run_batch(tx, items), SqliteTx(self._connection, jobs[0].now))
-        except Exception:  # each job runs again by itself, and gets its own error
+        except Exception as error:  # each job runs again by itself, and gets its own error
             if not self._connection.in_transaction:
                 raise  # SQLite has rolled back the whole batch
+            if not isinstance(error, NeedsSlowPath):
+                self._report_split(jobs[0], kind, error)
             return None if self._connection.total_changes == before else False
         for job, result in zip(jobs, results, strict=True):
             job.result = result
         return True
+
+    def _report_split(self, job: _Job, kind: Batchable[Any, Any], error: Exception) -> None:
+        """Reports a failed call on the event loop, because logging may fail and must not end this thread."""
+        with contextlib.suppress(RuntimeError):  # the loop has closed
+            job.loop.call_soon_threadsafe(self._observer.batch_split, kind.kind, error)
 
     def _run(self, job: _Job) -> bool:
         """Runs a job; returns False when it failed after a write, which then has to be rolled back."""
@@ -285,15 +293,12 @@ class SqliteEngine:
         *,
         clock: Clock,
         serve: bool = False,
-        on_commit: Callable[[int], None] = lambda count: None,
+        observer: EngineObserver = UNOBSERVED,
     ) -> None:
-        """Opens `path`; with `serve` takes the file's lock. Raises AlreadyServed when another holds it.
-
-        The writer thread calls `on_commit` with the number of jobs of each batch.
-        """
+        """Opens `path`; with `serve` takes the file's lock. Raises AlreadyServed when another holds it."""
         self._clock = clock
         self._lock: IO[str] | None = take_lock(path) if serve else None
-        self._writer = _Writer(path, on_commit)
+        self._writer = _Writer(path, observer)
         self._loop_reader = _without_row_factory(connect(path, read_only=True))
         self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="steward-reader")
         self._local = threading.local()
