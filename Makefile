@@ -13,9 +13,9 @@ CLIENT := clients/python/steward_client/operations.py
 CLIENT_TS := clients/typescript/dist/bundle.js
 PROMTOOL := .cache/promtool/promtool
 CARDS := .cache/cards/schema-1.4.json
-# Wheels only, each with its hash: nothing is built or run that the pins do not name. Most of it is never imported: a
-# module is compiled when it is.
-INSTALL_FLAGS := --quiet --disable-pip-version-check --only-binary :all: --require-hashes --no-compile
+# Wheels only, each with its hash: nothing is built or run that the pins do not name. The lists are complete, so that
+# no package's own list is fetched. Most of it is never imported: a module is compiled when it is.
+INSTALL_FLAGS := --quiet --disable-pip-version-check --only-binary :all: --require-hashes --no-deps --no-compile
 INSTALL := $(PY) -m pip install $(INSTALL_FLAGS)
 # The same into an environment of its own, which has no pip.
 INSTALL_INTO = $(PY) -m venv --without-pip $(1) && $(PY) -m pip --python $(1)/bin/python install $(INSTALL_FLAGS)
@@ -30,7 +30,7 @@ SCRIPTS := steward/sandbox/built/luxon.js
 # What flows may read of a Shopify store, distilled from its published schemas: never committed either.
 READABLE := steward/connectors/shopify/built/schema.json
 COMPILE := .cache/pins/bin/python -m piptools compile --quiet --generate-hashes --no-header --strip-extras \
-	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
+	--allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
 
 # The hashes of all that is built: a package is made of these files and no others.
 BUILT := steward/built.sha256
@@ -308,8 +308,8 @@ $(RUN): requirements.txt requirements-files.txt requirements-holidays.txt requir
 	}
 	@echo "Installing what Steward needs to run"
 	@$(MAKE) --silent $(READABLE) & fetching=$$!; \
-		$(INSTALL) -r requirements.txt -r requirements-files.txt -r requirements-holidays.txt \
-			-r requirements-build.txt && wait $$fetching
+		$(INSTALL) -r requirements-build.txt && $(INSTALL) -r requirements.txt -r requirements-files.txt \
+			-r requirements-holidays.txt && wait $$fetching
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 	@mkdir -p .cache && touch $@
 
