@@ -147,6 +147,10 @@ class OpenPage:
         """Reports the tab as visible again, so that the page asks at once."""
         await self.page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
 
+    async def hold_notes(self) -> None:
+        """Keeps notes on the page, as the pointer does that lies on them; others go after six seconds."""
+        await self.page.get_by_role("region", name="Notes").dispatch_event("pointerenter")
+
     async def wait_until_loaded(self) -> None:
         """Waits until nothing is loading."""
         await self.page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")

@@ -156,6 +156,7 @@ async def test_an_automation_goes_through_its_states(open_page: Look, web: WebSi
     seen = await open_page("member")
     page = seen.page
     await seen.open(f"/automations/{automation['id']}")
+    await seen.hold_notes()
     await page.get_by_role("button", name="Pause automation").click()
     await expect(page.get_by_text("Paused: it has no coming runs.")).to_be_visible()
     await page.get_by_role("button", name="Undo").click()

@@ -47,6 +47,7 @@ async def test_a_run_is_dragged_to_another_day_and_back(open_page: Look, web: We
     page = seen.page
     await seen.open(f"/calendar?view=month&date={day}&automation={automation['id']}")
     chip = page.locator(f"[data-run='{key_of(row)}']")
+    await seen.hold_notes()
     moves: list[Request] = []
     page.on("request", lambda item: moves.append(item) if item.url.endswith("/move") else None)
 
@@ -109,6 +110,7 @@ async def test_this_and_later_runs_are_dragged_to_another_time(open_page: Look, 
     half_hour = await page.evaluate(
         "() => document.querySelector('.ec-event').getBoundingClientRect().height"
     )
+    await seen.hold_notes()
     await drag(page, chip, down=2 * half_hour)
     dialog = page.get_by_role("dialog", name="To shift")
     await dialog.get_by_label("This and later").check()

@@ -12,6 +12,7 @@ from typing import Any
 
 from playwright.async_api import Locator, Page, Route, expect
 
+from tests.processes.running import eventually
 from tests.web.conftest import Look
 from tests.web.open_pages import LONG
 from tests.web.shops import hiding
@@ -65,16 +66,31 @@ async def _go(page: Page, path: str) -> None:
 
 
 async def _pass_minutes(page: Page, loaded: Locator) -> None:
-    """Sets the page's clock forward until `loaded` is visible, by ten minutes at most.
+    """Sets the page's clock forward by minutes until `loaded` is visible.
 
     A call whose 429 arrives after the clock was set forward waits one more minute.
     """
-    for _ in range(10):
+
+    async def is_loaded() -> bool:
         await page.clock.fast_forward(61_000)
         with suppress(AssertionError):
             await expect(loaded).to_be_visible(timeout=3_000)
-            return
-    raise AssertionError(f"{loaded} is not shown after ten minutes of the page's clock")
+            return True
+        return False
+
+    await eventually(is_loaded)
+
+
+async def _run_clock(page: Page, step_ms: int, shown: Locator) -> None:
+    """Lets the page's clock run, `step_ms` at a time, until `shown` is visible."""
+
+    async def is_shown() -> bool:
+        if await shown.first.is_visible():
+            return True
+        await page.clock.run_for(step_ms)
+        return False
+
+    await eventually(is_shown)
 
 
 async def _screens(web: WebSite) -> dict[str, str]:
@@ -181,10 +197,7 @@ async def test_try_again_gives_up_a_call_that_is_not_answered(open_page: Look, w
         await expect(main.get_by_label("Loading").first).to_be_visible()
         # Bars, then words: each timer begins when the one before has ended, and those of a screen once its
         # code is there.
-        for _ in range(10):
-            if await again.count():
-                break
-            await page.clock.run_for(6000)
+        await _run_clock(page, 6000, again)
         await expect(again).to_have_count(1)
         assert calls.held
         calls.answering = True
@@ -275,16 +288,9 @@ async def test_a_page_older_than_the_service_says_so_and_keeps_what_was_typed(op
         attempts.append(route.request.url)
         await route.fulfill(status=404)
 
-    async def wait_for(shown: Locator) -> None:
-        for _ in range(100):
-            if await shown.is_visible():
-                return
-            await page.clock.run_for(2500)
-        raise AssertionError(attempts)
-
     await page.route("**/assets/People-*.js", missing, times=1)
     await _go(page, "/people")
-    await wait_for(heading)
+    await _run_clock(page, 2500, heading)
     assert len(attempts) == 1
     await expect(updated).to_have_count(0)
 
@@ -292,7 +298,7 @@ async def test_a_page_older_than_the_service_says_so_and_keeps_what_was_typed(op
     await page.get_by_label("Current password").fill("typed")
     await page.route("**/assets/Palette-*.js", missing)
     await page.keyboard.press("Control+k")
-    await wait_for(updated)
+    await _run_clock(page, 2500, updated)
     await expect(page.get_by_label("Current password")).to_have_value("typed")
     assert await seen.audit() == []
     seen.reports.clear()  # the browser reports what it could not fetch

@@ -202,7 +202,7 @@ async def _end_digests(browser: Browser, web: WebSite, script: MailScript) -> No
     await expect(nobody.page.get_by_text("You will get no more digests.")).to_be_visible()
     assert await choice() == "off"
     await approver.call("PATCH", path, expected)
-    async with httpx.AsyncClient() as program:  # RFC 8058: no cookie, no redirect, one form field
+    async with httpx.AsyncClient(timeout=30) as program:  # RFC 8058: no cookie, no redirect, one form field
         reply = await program.post(address, data={"List-Unsubscribe": "One-Click"})
     assert (reply.status_code, await choice()) == (200, "off")
     assert [*faults, *nobody.reports] == []

@@ -77,6 +77,7 @@ async def test_a_coming_run_is_skipped_and_unskipped(open_page: Look, web: WebSi
     skip = rows.get_by_role("button", name="Skip the next run of To skip")
     async for _ in seen.sizes():
         await expect(skip).to_be_visible()
+    await seen.hold_notes()
     await skip.click()
     await wait_for_occurrence(web, row, state="skipped")
     # The row shows the run after it, or goes when none follows within a day.

@@ -42,7 +42,7 @@ async def test_too_many_attempts_show_the_seconds_and_disable_the_button(
     See docs/design/web.md#rules-for-every-screen.
     """
     seen = await open_page(None)
-    async with httpx.AsyncClient(base_url=web.origin) as client:
+    async with httpx.AsyncClient(base_url=web.origin, timeout=30) as client:
         for _ in range(10):
             body = {"email": "nobody@shop.example", "password": "guess"}
             await client.post("/app/session", json=body, headers={"X-Forwarded-For": web.address()})

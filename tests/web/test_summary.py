@@ -47,6 +47,7 @@ async def test_the_summary_says_what_waits_what_was_and_what_comes(open_page: Lo
 
     coming = page.get_by_role("list", name="Next runs").get_by_role("listitem")
     await expect(coming).to_have_count(3)
+    await seen.hold_notes()
     await coming.first.get_by_role("button", name=re.compile("^Skip the run of")).click()
     await wait_for_occurrence(web, rows[0], state="skipped")
     await page.get_by_role("button", name="Undo").click()
