@@ -6,9 +6,10 @@ from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from playwright.async_api import Locator, Page, Request
+from playwright.async_api import Locator, Request
 
 from tests.processes.running import eventually
+from tests.web.open_pages import OpenPage
 from tests.web.site import WebSite
 
 
@@ -99,10 +100,11 @@ def local(instant: str, zone: str) -> datetime:
     return datetime.fromisoformat(instant).astimezone(ZoneInfo(zone))
 
 
-async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0) -> str:
+async def drag(seen: OpenPage, chip: Locator, *, across: float = 0, down: float = 0) -> str:
     """Drags a chip by pixels with the mouse and returns the last text of its preview."""
     # The grid draws its chips again when closed times or automations arrive: `hover` finds the new chip.
-    await page.wait_for_load_state("networkidle")
+    await seen.wait_until_complete()
+    page = seen.page
     await chip.hover()
     box = await chip.bounding_box()
     assert box is not None

@@ -94,6 +94,15 @@ class WebSite:
         new_automation: dict[str, Any] = (await owner.call("POST", "/v1/automations", body))["automation"]
         return new_automation
 
+    @asynccontextmanager
+    async def service_down(self) -> AsyncIterator[None]:
+        """Stops the service and starts it again at the end, also if the test fails: others share it."""
+        await self.site.service.stop()
+        try:
+            yield
+        finally:
+            await self.site.serve_again()
+
     async def archive_automations(self) -> None:
         """Archives the automations of the test, so that none becomes due in another one."""
         owner = await self.session_of("owner")

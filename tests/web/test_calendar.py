@@ -60,7 +60,7 @@ async def test_a_run_is_dragged_to_another_day_and_back(open_page: Look, web: We
         .replace(tzinfo=ZoneInfo("America/New_York"))
         .astimezone(ZoneInfo("Europe/Berlin"))
     )
-    words = await drag(page, chip, across=column)
+    words = await drag(seen, chip, across=column)
     # Of another year than the present with that year.
     assert re.search(rf"{target:%a} {target.day} {target:%b}( \d{{4}})?, {target:%H:%M}", words), words
     dialog = page.get_by_role("dialog", name="To drag")
@@ -71,7 +71,7 @@ async def test_a_run_is_dragged_to_another_day_and_back(open_page: Look, web: We
     await expect(chip).to_have_attribute("data-day", str(day))
     assert moves == []
 
-    await drag(page, chip, across=column)
+    await drag(seen, chip, across=column)
     await dialog.get_by_role("button", name="Move this run").click()
     await expect(page.get_by_role("region", name="Notes").get_by_text("To drag moved to")).to_be_visible()
     await expect(chip).to_have_attribute("data-day", str(day + timedelta(days=1)))
@@ -111,7 +111,7 @@ async def test_this_and_later_runs_are_dragged_to_another_time(open_page: Look, 
         "() => document.querySelector('.ec-event').getBoundingClientRect().height"
     )
     await seen.hold_notes()
-    await drag(page, chip, down=2 * half_hour)
+    await drag(seen, chip, down=2 * half_hour)
     dialog = page.get_by_role("dialog", name="To shift")
     await dialog.get_by_label("This and later").check()
     expected_start = local(row["run_at"], "America/New_York") + timedelta(hours=1)

@@ -90,7 +90,7 @@ async def test_a_reloaded_calendar_keeps_chips_focus_and_scroll(
     await seen.open(f"/calendar?view={view}&date={day}")
     chip = page.locator(f"[data-run='{key_of(row)}']")
     await expect(chip).to_have_css("cursor", "grab")
-    await page.wait_for_load_state("networkidle")
+    await seen.wait_until_complete()
     await chip.evaluate("(one) => { one.focus(); one.drawn = 'before'; }")
     scrolled = await page.evaluate(_SCROLLED)
     async with page.expect_response("**/v1/automations/occurrences?*") as answered:

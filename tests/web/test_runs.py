@@ -208,10 +208,9 @@ async def test_a_lost_answer_to_run_again_starts_one_run(open_page: Look, web: W
     question = page.get_by_role("dialog", name="Run it for real?")
     await question.get_by_role("button", name="Run it live").click()
     await expect(question.get_by_text("The service cannot be reached.")).to_be_visible()
-    await web.site.service.stop()
-    await page.clock.fast_forward(30_000)  # the page asks again by itself
-    await page.get_by_role("button", name="Try now").dispatch_event("click")
-    await web.site.serve_again()
+    async with web.service_down():
+        await page.clock.fast_forward(30_000)  # the page asks again by itself
+        await page.get_by_role("button", name="Try now").dispatch_event("click")
     # The page may have asked by itself just before.
     await page.evaluate(TRY_NOW)
     await expect(page.get_by_text("Trying again in")).to_be_hidden()
