@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,9 +16,14 @@ from tests.processes.running import PASSWORD, Site, add_organization, open_site
 OWN_ORGANIZATION, OTHER, THIRD = "Test Shop", "Other Shop", "Third Shop"
 # Beside the owner: `visitor` signs in and out, so that nobody else's session ends.
 ROLES = {"approver": "approver", "member": "member", "visitor": "member"}
-# Owners of organizations of their own, made when they are first wanted: `stranger` sets up a shop from
-# nothing, `keeper` connects what nobody else has.
+# Owners of organizations of their own, made when they are first wanted: nothing is connected there, except
+# where `stranger` sets up a shop on a site of its own.
 ELSEWHERE = {"stranger": OTHER, "keeper": THIRD}
+
+
+def unused(name: str) -> str:
+    """Returns the name with an ending that no earlier try of the test has used: its records stay."""
+    return f"{name}-{token_hex(3)}"
 
 
 @dataclass
@@ -79,6 +85,16 @@ class WebSite:
                 await add_organization(self.site.env, ELSEWHERE[name], name)
             self.sessions[name] = await self.sign_in(name)
         return self.sessions[name]
+
+    async def new_owner(self) -> str:
+        """Creates an organization and returns the name of its owner.
+
+        For tests that connect what an organization connects once: what an earlier try of them has connected
+        stays.
+        """
+        name = unused("owner")
+        await add_organization(self.site.env, f"Shop of {name}", name)
+        return name
 
     async def automation(self, name: str, **changes: Any) -> dict[str, Any]:
         """Creates an automation of the owner on the connected shop; daily unless changed."""

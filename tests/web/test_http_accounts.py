@@ -1,30 +1,16 @@
 """Tests accounts of HTTP APIs: connected, proposed to an import's steps, and changed later."""
 
-from secrets import token_hex
-
 import pytest
 from playwright.async_api import Page, expect
 
 from tests.imports.exports import chain, node
 from tests.web.conftest import Look
 from tests.web.open_pages import Size
-from tests.web.site import UserSession, WebSite
+from tests.web.shops import disconnect_all
+from tests.web.site import WebSite, unused
 from tests.web.workflows import store_import
 
 SECRET = "a-key-of-the-partner-5521"
-
-
-def _unused(size: Size) -> str:
-    """Returns a name that no earlier try of the test has used: an account stays in the shared service."""
-    return f"{size}-{token_hex(3)}"
-
-
-async def _disconnect_all(owner: UserSession) -> None:
-    """Disconnects the accounts that earlier tests connected, so that one account fits a host."""
-    path = "/app/connections"
-    rows = (await owner.call("GET", f"{path}?kind=http_api&state=connected&limit=200"))["connections"]
-    for row in rows:
-        await owner.call("POST", f"{path}/{row['integration_id']}/disconnect", {})
 
 
 async def _look_at_the_sign_in(page: Page, host: str) -> None:
@@ -45,7 +31,7 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
 
     See docs/design/web.md#imports and docs/design/imports-accounts.md#http-accounts.
     """
-    mark = _unused(size)
+    mark = unused(size)
     host = f"api.{mark}.example"
     owner = await web.session_of("owner")
     settings = {"hosts": f"other.{mark}.example", "token": SECRET}
@@ -108,8 +94,8 @@ async def test_a_private_host_is_connected_from_the_set_up_of_an_import(
 
     See docs/design/imports-accounts.md#private-hosts.
     """
-    mark, owner = _unused(size), await web.session_of("owner")
-    await _disconnect_all(owner)
+    mark, owner = unused(size), await web.session_of("owner")
+    await disconnect_all(owner, "http_api")  # so that one account fits a host
     listed = str(web.site.world.base_url).rstrip("/")
     unlisted = f"http://127.0.0.1:{9 if size == 'desk' else 7}"
     asking_nodes = [

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 from tests.processes.running import PASSWORD
 from tests.web.calendars import in_minutes
 from tests.web.conftest import Look
-from tests.web.site import WebSite
+from tests.web.site import WebSite, unused
 
 
 async def test_an_invited_person_gets_in_once_and_moves_between_organizations(
@@ -17,7 +17,8 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organizations(
     await web.automation("Only of the test shop", **await in_minutes(web))
     owner = await web.session_of("owner")
     keeper = await web.session_of("keeper")
-    body = {"email": "newcomer@shop.example", "role": "member"}
+    email = f"{unused('newcomer')}@shop.example"
+    body = {"email": email, "role": "member"}
     invited = await owner.call("POST", "/app/people", body)
     seen = await open_page(None)
     page = seen.page
@@ -61,7 +62,7 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organizations(
     # Of two organizations one is chosen at sign-in.
     await second.page.get_by_role("button", name="Account: New Comer").click()
     await second.page.get_by_role("button", name="Sign out").click()
-    await second.page.get_by_label("E-mail").fill("newcomer@shop.example")
+    await second.page.get_by_label("E-mail").fill(email)
     await second.page.get_by_label("Password", exact=True).fill(PASSWORD)
     await second.page.keyboard.press("Enter")
     await expect(second.page.get_by_role("heading", name="Choose an organization")).to_be_visible()

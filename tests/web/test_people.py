@@ -11,12 +11,12 @@ from playwright.async_api import Page, expect
 from tests.processes.running import PASSWORD
 from tests.web.conftest import Look
 from tests.web.open_pages import OpenPage
-from tests.web.site import WebSite
+from tests.web.site import WebSite, unused
 
 
-async def _invite_again(page: Page, former: SplitResult) -> SplitResult:
+async def _invite_again(page: Page, email: str, former: SplitResult) -> SplitResult:
     """Creates a new link for a person who has not joined."""
-    await page.get_by_role("button", name="Change guest@shop.example").click()
+    await page.get_by_role("button", name=f"Change {email}").click()
     await page.get_by_role("button", name="Invite again").click()
     link = urlsplit(await page.get_by_label("Link of the invitation").input_value())
     assert link.fragment != former.fragment
@@ -24,15 +24,15 @@ async def _invite_again(page: Page, former: SplitResult) -> SplitResult:
     return link
 
 
-async def _reads_the_audit_log(owner: OpenPage, guest: OpenPage) -> None:
+async def _reads_the_audit_log(owner: OpenPage, guest: OpenPage, name: str) -> None:
     """The owner filters and exports the audit log; others have no such page."""
     page = owner.page
     await owner.open("/organization/audit")
     table = page.get_by_role("table", name="Audit log")
-    await expect(table.get_by_text("A Guest accepted an invitation")).to_be_visible()
+    await expect(table.get_by_text(f"{name} accepted an invitation")).to_be_visible()
     await expect(table.get_by_text("Worth a look").first).to_be_visible()
     await page.get_by_label("About").select_option("connection")
-    await expect(table.get_by_text("A Guest accepted an invitation")).to_have_count(0)
+    await expect(table.get_by_text(f"{name} accepted an invitation")).to_have_count(0)
     await expect(page).to_have_url(re.compile(r"/organization/audit\?about=connection$"))
     async with page.expect_download() as saving:
         await page.get_by_role("button", name="Export for a spreadsheet").click()
@@ -46,6 +46,8 @@ async def test_a_person_is_invited_given_a_role_and_removed(open_page: Look, web
 
     See docs/design/web.md#people-organization-account.
     """
+    last_name = unused("Guest")
+    name, email = f"A {last_name}", f"{last_name.lower()}@shop.example"
     seen = await open_page("owner")
     page = seen.page
     await seen.open("/people")
@@ -57,44 +59,44 @@ async def test_a_person_is_invited_given_a_role_and_removed(open_page: Look, web
     await dialog.get_by_label("E-mail").fill("nobody")
     await dialog.get_by_role("button", name="Create invitation link").click()
     await expect(dialog.get_by_label("E-mail")).to_have_attribute("aria-invalid", "true")
-    await dialog.get_by_label("E-mail").fill("guest@shop.example")
+    await dialog.get_by_label("E-mail").fill(email)
     await dialog.get_by_role("button", name="Create invitation link").click()
     link = urlsplit(await page.get_by_label("Link of the invitation").input_value())
     await page.get_by_role("dialog").get_by_role("button", name="Done").click()
-    row = page.get_by_role("row").filter(has_text="guest@shop.example")
+    row = page.get_by_role("row").filter(has_text=email)
     await expect(row).to_contain_text("Invited")
-    link = await _invite_again(page, link)
+    link = await _invite_again(page, email, link)
 
     guest = await open_page(None)
     await guest.open(f"{link.path}#{link.fragment}")
     await guest.page.get_by_label("First name").fill("A")
-    await guest.page.get_by_label("Last name").fill("Guest")
+    await guest.page.get_by_label("Last name").fill(last_name)
     await guest.page.get_by_label("New password", exact=True).fill(PASSWORD)
     await guest.page.get_by_label("New password again").fill(PASSWORD)
     await guest.page.get_by_role("button", name="Accept and sign in").click()
     await expect(guest.page.get_by_role("heading", name="Overview")).to_be_visible()
 
-    await _reads_the_audit_log(seen, guest)
+    await _reads_the_audit_log(seen, guest, name)
     await seen.open("/people")
-    await page.get_by_role("button", name="Change A Guest").click()
+    await page.get_by_role("button", name=f"Change {name}").click()
     await page.get_by_role("button", name="Change the role").click()
     await page.get_by_role("dialog").get_by_label("Owner").check()
     await page.get_by_role("button", name="Change role").click()
     await expect(row).to_contain_text("Owner")
     await _forbids_unapproved_sends(guest, web)
 
-    await page.get_by_role("button", name="Change A Guest").click()
+    await page.get_by_role("button", name=f"Change {name}").click()
     await page.get_by_role("button", name="Remove", exact=True).click()
     await (
-        page.get_by_role("dialog", name="Remove A Guest?").get_by_role("button", name="Remove person").click()
+        page.get_by_role("dialog", name=f"Remove {name}?").get_by_role("button", name="Remove person").click()
     )
     await expect(row).to_contain_text("Removed")
     await guest.page.goto(f"{web.origin}/people")
     await expect(guest.page.get_by_role("cell", name="approver@shop.example")).to_have_count(0)
-    await page.get_by_role("button", name="Bring back A Guest").click()
+    await page.get_by_role("button", name=f"Bring back {name}").click()
     await expect(row).to_contain_text("Active")
     owner = await web.session_of("owner")
-    await owner.call("POST", f"/app/people/{await _id(web, 'guest@shop.example')}/deactivate", {})
+    await owner.call("POST", f"/app/people/{await _id(web, email)}/deactivate", {})
 
 
 async def _forbids_unapproved_sends(seen: OpenPage, web: WebSite) -> None:
@@ -139,7 +141,7 @@ async def test_the_page_of_an_invitation_reveals_no_account(open_page: Look, web
 
 async def test_switching_leaves_no_record_of_the_other_organization(open_page: Look, web: WebSite) -> None:
     """Switching keeps the kind of screen but no record of the other organization."""
-    body = {"email": "both@shop.example", "role": "member"}
+    body = {"email": f"{unused('both')}@shop.example", "role": "member"}
     invited = await (await web.session_of("owner")).call("POST", "/app/people", body)
     accept = {"token": urlsplit(invited["invite_url"]).fragment.partition("=")[2], "password": PASSWORD}
     names = {"first_name": "Of", "last_name": "Both"}

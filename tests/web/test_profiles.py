@@ -54,6 +54,8 @@ async def test_a_profile_is_empty_again_for_the_next_test(profiles: Profiles) ->
     """Storage, cookies, permissions, routes and emulated media of one test do not reach the next."""
     first = await profiles.open_page("member")
     before = await _state(first)
+    # What the page still asks for would be refused below, and reported.
+    await first.wait_until_complete()
     await first.page.evaluate(_LEAVE)
     await first.page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     await first.page.set_viewport_size({"width": 500, "height": 500})

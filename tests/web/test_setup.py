@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 from tests.web.conftest import Look
 from tests.web.open_pages import OpenPage
 from tests.web.shops import sheet, written
-from tests.web.site import WebSite
+from tests.web.site import WebSite, unused
 
 INPUTS = "What should it do?"
 _FIRST_FAULT_FOCUSED = """() => {
@@ -30,7 +30,8 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(open_page: Look, 
 
     See docs/design/web.md#rules-for-every-screen.
     """
-    seen = await open_page("stranger")
+    name = await web.new_owner()
+    seen = await open_page(name)
     page = seen.page
     await seen.open("/")
     await page.get_by_role("link", name="Connect your shop").click()
@@ -73,8 +74,8 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(open_page: Look, 
     await expect(page.get_by_role("main").get_by_text("Done").first).to_be_visible()
     assert await written(web) == writes
 
-    stranger = await web.session_of("stranger")
-    [automation] = (await stranger.call("GET", "/v1/automations"))["automations"]
+    owner = await web.session_of(name)
+    [automation] = (await owner.call("GET", "/v1/automations"))["automations"]
     assert (automation["name"], automation["inputs"]["threshold"], automation["created_via"]) == (
         "Hide what is gone",
         2,
@@ -118,7 +119,7 @@ async def test_every_template_has_its_form(open_page: Look, web: WebSite) -> Non
     """
     owner = await web.session_of("owner")
     # Another channel than that of tests which share the site: an address is connected once.
-    slack = {"webhook_url": f"{web.site.sandbox.facts['slack']['webhook_url']}/forms"}
+    slack = {"webhook_url": f"{web.site.sandbox.facts['slack']['webhook_url']}/{unused('forms')}"}
     slack_form = {"kind": "slack", "name": "Ops in Slack", "settings": slack}
     connected = (await owner.call("POST", "/app/connections", slack_form))["connection"]
     offered = (await owner.call("GET", "/v1/automations/templates?limit=200"))["templates"]

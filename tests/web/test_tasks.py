@@ -19,7 +19,7 @@ from tests.web.conftest import Look
 from tests.web.input_devices import HANDS, Hand, Keyboard, TouchInput, heading
 from tests.web.keys import press_both
 from tests.web.shops import hiding, sheet
-from tests.web.site import WebSite
+from tests.web.site import WebSite, unused
 from tests.web.workflows import logged
 
 by_each_hand = pytest.mark.parametrize("way", HANDS)
@@ -239,7 +239,7 @@ async def test_runs_of_last_tuesday_at_three_are_found(
 
     See docs/design/web.md#run.
     """
-    name = f"Tuesday by {way.__name__}"
+    name = unused(f"Tuesday by {way.__name__}")
     automation = await hiding(web, name, ["Tuesday a"])
     run = await web.run(automation["id"], "tuesday", mode="test")
     zone = ZoneInfo("Europe/Berlin")
