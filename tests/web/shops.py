@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.web.site import UserSession, WebSite
+from tests.web.site import WebSite
 
 SHOP = "/wp-json/wc/v3"
 AT_ONCE = 100
@@ -66,14 +66,6 @@ async def hidden_products(web: WebSite) -> set[str]:
     """Returns the ids of the products that the shop hides."""
     state = (await web.site.world.get("/sandbox/state")).json()
     return {str(product["id"]) for product in state["products"] if product["catalog_visibility"] == "hidden"}
-
-
-async def disconnect_all(owner: UserSession, kind: str) -> None:
-    """Disconnects the accounts of a kind that earlier tests, or tries of a test, have connected."""
-    path = "/app/connections"
-    rows = (await owner.call("GET", f"{path}?kind={kind}&state=connected&limit=200"))["connections"]
-    for row in rows:
-        await owner.call("POST", f"{path}/{row['integration_id']}/disconnect", {})
 
 
 async def sheet(web: WebSite, spreadsheet: str) -> int:

@@ -6,11 +6,18 @@ from playwright.async_api import Page, expect
 from tests.imports.exports import chain, node
 from tests.web.conftest import Look
 from tests.web.open_pages import Size
-from tests.web.shops import disconnect_all
-from tests.web.site import WebSite, unused
+from tests.web.site import UserSession, WebSite, unused
 from tests.web.workflows import store_import
 
 SECRET = "a-key-of-the-partner-5521"
+
+
+async def _disconnect_all(owner: UserSession) -> None:
+    """Disconnects the accounts that earlier tests connected, so that one account fits a host."""
+    path = "/app/connections"
+    rows = (await owner.call("GET", f"{path}?kind=http_api&state=connected&limit=200"))["connections"]
+    for row in rows:
+        await owner.call("POST", f"{path}/{row['integration_id']}/disconnect", {})
 
 
 async def _look_at_the_sign_in(page: Page, host: str) -> None:
@@ -95,7 +102,7 @@ async def test_a_private_host_is_connected_from_the_set_up_of_an_import(
     See docs/design/imports-accounts.md#private-hosts.
     """
     mark, owner = unused(size), await web.session_of("owner")
-    await disconnect_all(owner, "http_api")  # so that one account fits a host
+    await _disconnect_all(owner)
     listed = str(web.site.world.base_url).rstrip("/")
     unlisted = f"http://127.0.0.1:{9 if size == 'desk' else 7}"
     asking_nodes = [
