@@ -75,15 +75,15 @@ class Reader:
     """Follows the page: knows what the page's own ids and times stand for in this run."""
 
     def __init__(self, furnished: FurnishedService, token: Caller) -> None:
-        self._whole, self._token = furnished, token
+        self._furnished, self._token = furnished, token
         body = furnished.service.login_body("member")
         self._real = {"<CLIENT_ID>": body["client_id"], "<CLIENT_SECRET>": body["client_secret"]}
 
     async def follow(self, example: Example) -> ApiResponse | None:
         """Does what the example says and compares; the response, when it was a call."""
-        self._whole.service.clock.tick(1)
+        self._furnished.service.clock.tick(1)
         if not example.method:
-            await self._whole.shop.drain()
+            await self._furnished.shop.drain()
             return None
         response = await self._call(example)
         where = f"{example.method} {example.path}"
@@ -107,7 +107,7 @@ class Reader:
             json.loads(content)
             headers["Content-Type"] = "application/json"
         is_open = path.startswith((LOGIN, "/readyz")) or "Authorization" in headers
-        caller = self._whole.service.nobody() if is_open else self._token
+        caller = self._furnished.service.nobody() if is_open else self._token
         return await caller.call(example.method, path, content=content.encode() or None, headers=headers)
 
     def _translated(self, text: str) -> str:

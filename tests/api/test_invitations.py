@@ -112,11 +112,11 @@ async def test_a_link_works_once_and_for_seven_days(service: Service) -> None:
 async def test_one_link_used_twice_at_once_lets_one_in(service: Service) -> None:
     """Lets one of four simultaneous acceptances in."""
     invited = await invite(await service.web("owner"))
-    response = await asyncio.gather(
+    responses = await asyncio.gather(
         *(service.nobody(f"203.0.113.{number}").post(ACCEPT, acceptance(invited)) for number in range(4))
     )
-    assert sorted(reply.status for reply in response)[:2] == [200, 422]
-    assert {reply.status for reply in response} <= {200, 422, 503}
+    assert sorted(response.status for response in responses)[:2] == [200, 422]
+    assert {response.status for response in responses} <= {200, 422, 503}
 
 
 async def test_a_newer_invitation_ends_the_older_one(service: Service) -> None:
@@ -180,11 +180,11 @@ async def test_an_existing_account_joins_with_its_password(service: Service) -> 
 async def test_guessing_the_password_of_an_existing_account_is_limited(service: Service) -> None:
     """Counts wrong passwords on acceptances and on sign-ins of one address together, from any source."""
     invited = await invite(await service.web("owner"), "stranger@example.com")
-    response = [
+    responses = [
         await service.nobody(f"198.51.100.{number}").post(ACCEPT, acceptance(invited)) for number in range(11)
     ]
-    assert [reply.status for reply in response] == [422] * 10 + [429]
-    assert response[-1].headers["retry-after"] == "60"
+    assert [response.status for response in responses] == [422] * 10 + [429]
+    assert responses[-1].headers["retry-after"] == "60"
     signed_in = await service.nobody().post(
         "/app/session", {"email": "stranger@example.com", "password": PASSWORD}
     )
@@ -193,8 +193,8 @@ async def test_guessing_the_password_of_an_existing_account_is_limited(service: 
 
 async def test_acceptances_of_one_address_are_limited(service: Service) -> None:
     """Refuses the eleventh acceptance of a minute from one source."""
-    response = [await service.nobody().post(ACCEPT, {}) for _ in range(11)]
-    assert [reply.status for reply in response] == [422] * 10 + [429]
+    responses = [await service.nobody().post(ACCEPT, {}) for _ in range(11)]
+    assert [response.status for response in responses] == [422] * 10 + [429]
 
 
 async def test_an_invitation_gives_nobody_anothers_account(service: Service) -> None:
@@ -302,8 +302,10 @@ async def test_inviting_does_not_reveal_whether_an_address_has_an_account(servic
         back = await owner.post(f"{PEOPLE}/{person['id']}/activate")
         again = await invite(owner, email, first_name="Given")
         mine = (person["id"], email, invited.data["invite_url"], again.data["invite_url"])
-        response = (invited, changed, gone, back, again)
-        actual.append(_without([listed, *([reply.status, reply.body] for reply in response)], *mine))
+        responses = (invited, changed, gone, back, again)
+        actual.append(
+            _without([listed, *([response.status, response.body] for response in responses)], *mine)
+        )
     assert all(item == actual[0] for item in actual)
     assert numbers == list(range(numbers[0], numbers[0] + len(ADDRESSES)))
 
@@ -329,9 +331,9 @@ async def test_a_link_shows_no_membership_before_the_password_is_proven(service:
     for number, email in enumerate(ADDRESSES):
         invited = await invite(owner, email)
         person = service.nobody(f"203.0.113.{number}")
-        response = [await person.post(ACCEPT, acceptance(invited, **fields)) for fields in REFUSED]
-        assert [reply.status for reply in response] == [422] * len(REFUSED)
-        actual.append([_without(each_response.body) for each_response in response])
+        responses = [await person.post(ACCEPT, acceptance(invited, **fields)) for fields in REFUSED]
+        assert [response.status for response in responses] == [422] * len(REFUSED)
+        actual.append([_without(response.body) for response in responses])
     assert all(item == actual[0] for item in actual)
 
 
@@ -377,8 +379,8 @@ async def test_an_operator_adds_somebody_who_is_invited(service: Service) -> Non
     await service.write(act)
     emails = [person["email"] for person in (await owner.get(PEOPLE)).data["people"]]
     assert sorted(emails) == sorted(set(emails))
-    for response in invited:
-        assert set((await service.nobody().post(ACCEPT, acceptance(response))).errors) == {"token"}
+    for invitation in invited:
+        assert set((await service.nobody().post(ACCEPT, acceptance(invitation))).errors) == {"token"}
 
 
 WRONG: list[tuple[dict[str, object], set[str]]] = [

@@ -87,10 +87,10 @@ async def test_a_name_of_120_characters_is_accepted(service: Service) -> None:
 async def test_two_organizations_never_take_one_name(service: Service) -> None:
     """Lets one of two organizations take a name that both request at once."""
     caller, other = await service.web("owner"), await service.web("stranger")
-    response = await asyncio.gather(
+    responses = await asyncio.gather(
         caller.patch(PATH, {"name": "Tea House"}), other.patch(PATH, {"name": "TEA HOUSE"})
     )
-    assert sorted(reply.status for reply in response) == [200, 422]
+    assert sorted(response.status for response in responses) == [200, 422]
 
 
 async def test_only_an_owner_changes_it(service: Service) -> None:

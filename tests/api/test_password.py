@@ -82,8 +82,8 @@ async def test_the_shortest_and_the_longest_password_are_accepted(service: Servi
 async def test_guesses_of_the_current_password_are_limited(service: Service) -> None:
     """Counts the sign-in and nine wrong guesses of the password, and refuses the next for a minute."""
     web = await service.web("member")
-    response = [await web.post(CHANGE, body(current_password="guess")) for _ in range(10)]
-    assert [reply.status for reply in response] == [422] * 9 + [429]
+    responses = [await web.post(CHANGE, body(current_password="guess")) for _ in range(10)]
+    assert [response.status for response in responses] == [422] * 9 + [429]
     service.clock.tick(60)
     assert (await web.post(CHANGE, body())).status == 200
 

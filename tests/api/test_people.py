@@ -145,11 +145,11 @@ async def test_two_owners_cannot_both_leave_at_once(service: Service) -> None:
     first = await service.web("owner")
     await first.patch(of(service, "approver"), {"role": "owner"})
     second = await service.web("approver")
-    response = await asyncio.gather(
+    responses = await asyncio.gather(
         first.patch(of(service, "owner"), {"role": "member"}),
         second.patch(of(service, "approver"), {"role": "member"}),
     )
-    assert sorted(reply.status for reply in response) == [200, 409]
+    assert sorted(response.status for response in responses) == [200, 409]
 
 
 @pytest.mark.parametrize("name", ["member", "approver"])

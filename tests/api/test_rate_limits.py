@@ -133,8 +133,8 @@ async def test_simultaneous_calls_are_counted_exactly(service: Service) -> None:
     """Allows exactly five of twelve simultaneous calls under a limit of five."""
     service.restart(limit_person=5)
     member = await service.token("member")
-    response = await asyncio.gather(*(member.get(STATUS) for _ in range(12)))
-    assert sorted(reply.status for reply in response) == [200] * 5 + [429] * 7
+    responses = await asyncio.gather(*(member.get(STATUS) for _ in range(12)))
+    assert sorted(response.status for response in responses) == [200] * 5 + [429] * 7
 
 
 async def test_the_limits_of_the_interface_hold_by_default(service: Service) -> None:

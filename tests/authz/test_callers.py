@@ -38,15 +38,15 @@ async def refusals(
     for row in OPERATIONS:
         content = b"{" if row.method in CHANGING else None
         headers = {"Content-Type": "application/json"}
-        api_response = await caller.call(row.method, at(row, two.ours), content=content, headers=headers)
-        response = (api_response.status, api_response.code)
+        response = await caller.call(row.method, at(row, two.ours), content=content, headers=headers)
+        actual = (response.status, response.code)
         expected_value = expected(row)
         if (
-            response != expected_value
+            actual != expected_value
             if expected_value
-            else (api_response.status in (401, 403, 429) or api_response.status >= 500)
+            else (response.status in (401, 403, 429) or response.status >= 500)
         ):
-            wrong.append(f"{row.method} {row.path}: {response}, not {expected_value}")
+            wrong.append(f"{row.method} {row.path}: {actual}, not {expected_value}")
     return wrong
 
 
@@ -92,9 +92,9 @@ async def test_an_organization_has_a_bounded_number_of_credentials(service: Serv
     # Opens two connections on PostgreSQL, so that neither credential waits for one.
     await asyncio.gather(*[service.write(lambda tx: tx.first("SELECT 1 AS one")) for _ in range(2)])
     issuing = [service.write(lambda tx: credentials.issue(tx, ring, org, "last")) for _ in range(2)]
-    responses = await asyncio.gather(*issuing, return_exceptions=True)
-    [last] = [response for response in responses if isinstance(response, IssuedCredential)]
-    [refusal] = [response for response in responses if isinstance(response, ValidationFailed)]
+    results = await asyncio.gather(*issuing, return_exceptions=True)
+    [last] = [result for result in results if isinstance(result, IssuedCredential)]
+    [refusal] = [result for result in results if isinstance(result, ValidationFailed)]
     assert "200 credentials already" in str(refusal)
     listed = (await (await service.web("owner")).get("/app/credentials")).data["credentials"]
     assert len(listed) == credentials.MAX_CREDENTIALS
@@ -312,6 +312,6 @@ async def test_endpoints_outside_the_envelope_ignore_tokens(two: TwoOrganization
     """Answers the same with and without a bad token on login, keys, health and the OpenAPI document."""
     nobody, bad = two.service.nobody(), await garbage(two)
     for row in RAW_OPERATIONS:
-        api_response = [await caller.call(row.method, row.path, content=b"{}") for caller in (nobody, bad)]
-        assert api_response[0].status == api_response[1].status, row.path
-        assert api_response[0].status not in (401, 403), row.path
+        responses = [await caller.call(row.method, row.path, content=b"{}") for caller in (nobody, bad)]
+        assert responses[0].status == responses[1].status, row.path
+        assert responses[0].status not in (401, 403), row.path

@@ -57,8 +57,8 @@ async def test_login_attempts_are_counted_together(both: tuple[Service, Service]
     """Login attempts count by client over all processes and addresses."""
     callers = [service.nobody(f"198.51.100.{number}") for number in range(4) for service in both]
     body = both[0].login_body("member")
-    response = await asyncio.gather(*(caller.post(LOGIN, body) for caller in callers))
-    assert sorted(reply.status for reply in response) == [200] * 3 + [429] * 5
+    responses = await asyncio.gather(*(caller.post(LOGIN, body) for caller in callers))
+    assert sorted(response.status for response in responses) == [200] * 3 + [429] * 5
 
 
 async def test_a_run_is_read_in_two_round_trips(postgresql_url: str, clock: FakeClock) -> None:

@@ -128,7 +128,7 @@ def test_a_refused_init_can_be_run_again(tmp_path: Path, words: tuple[str, ...],
 
 
 def test_a_database_that_does_not_answer_is_not_kept(tmp_path: Path) -> None:
-    """Writes nothing while the database of the responses cannot be reached."""
+    """Writes nothing while the database named in the answers cannot be reached."""
     folder, address = tmp_path / "data", tmp_path / "address"
     address.write_text(f"postgresql://steward:x@127.0.0.1:{free_port()}/steward")
     done = init_in(folder, "--yes", *OWNER, "--database-url-file", str(address))
@@ -185,8 +185,8 @@ def test_questions_are_asked_on_a_terminal(tmp_path: Path, monkeypatch: pytest.M
     """Takes the default for an empty line and repeats a question that has none."""
     ours, theirs = os.openpty()
     folder = tmp_path / "data"
-    responses = ["", "sqlite", "", "My Shop", "Europe/Berlin", "owner@example.com", "", ""]
-    os.write(ours, "".join(f"{response}\n" for response in responses).encode())
+    answers = ["", "sqlite", "", "My Shop", "Europe/Berlin", "owner@example.com", "", ""]
+    os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
     with open(theirs, closefd=True) as terminal:
         monkeypatch.setattr(sys, "stdin", terminal)
         done = init_in(folder)

@@ -124,7 +124,7 @@ async def storage() -> AsyncIterator[Storage]:
 
 async def _furnish(storage: Storage) -> None:
     async with httpx.AsyncClient(base_url=storage.url, timeout=30) as client:
-        await eventually(lambda: _responses(client))
+        await eventually(lambda: _responds(client))
         made_in = f"<LocationConstraint>{REGION}</LocationConstraint>"
         location = f"<CreateBucketConfiguration>{made_in}</CreateBucketConfiguration>"
         assert (await client.put(f"/{BUCKET}", content=location)).status_code == 200
@@ -148,7 +148,7 @@ async def _furnish(storage: Storage) -> None:
     await storage.put({name: name.encode() for name in (*NAMES, "other/secret.csv")})
 
 
-async def _responses(client: httpx.AsyncClient) -> bool:
+async def _responds(client: httpx.AsyncClient) -> bool:
     try:
         return (await client.get("/moto-api/")).status_code == 200
     except httpx.ConnectError:

@@ -117,10 +117,10 @@ class DrawnEngine:
         try:
             if fate < FAULTS:
                 raise Unavailable("The database is away.", retry_after=1)
-            response = await work()
+            result = await work()
             if fate < 2 * FAULTS:
                 raise Unavailable("The database's answer was lost.", retry_after=1)
-            return response
+            return result
         finally:
             turn.done.set()
 

@@ -54,16 +54,16 @@ async def _opened(url: str, clock: FakeClock) -> PostgresEngine:
 
 
 async def _answered(call: Callable[[], Awaitable[int]]) -> int:
-    """Returns the first response; the pool may still try a connection of the silent time."""
-    responses: list[int] = []
+    """Returns the first result; the pool may still try connections from the time of the silence."""
+    results: list[int] = []
 
-    async def has_response() -> bool:
+    async def has_result() -> bool:
         with contextlib.suppress(Unavailable):
-            responses.append(await call())
-        return bool(responses)
+            results.append(await call())
+        return bool(results)
 
-    await eventually(has_response)
-    return responses[0]
+    await eventually(has_result)
+    return results[0]
 
 
 async def test_a_silent_server_is_given_up_at_the_deadline(

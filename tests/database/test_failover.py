@@ -245,8 +245,8 @@ async def _a_cancelled_commit_stops_no_read(primary: Server, standby: Server, wr
             await all_connections.wait()
             return await _select_one(tx)
 
-        responses = await asyncio.gather(*[writer.engine.read(writer.clock.now(), read) for _ in range(3)])
-        assert responses == [1, 1, 1]
+        results = await asyncio.gather(*[writer.engine.read(writer.clock.now(), read) for _ in range(3)])
+        assert results == [1, 1, 1]
     postgres.thaw(standby)
     await writer.goes_on()
 

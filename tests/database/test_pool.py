@@ -64,9 +64,9 @@ async def test_callers_beyond_the_size_wait_in_turn_and_a_refusal_keeps_the_conn
         raise NotFound
 
     calls = [engine.read(clock.now(), refuse if n % 3 == 0 else _backend) for n in range(20)]
-    responses = await asyncio.gather(*calls, return_exceptions=True)
-    assert sum(isinstance(response, NotFound) for response in responses) == 7
-    assert len({response for response in responses if isinstance(response, int)}) == 2
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(result, NotFound) for result in results) == 7
+    assert len({result for result in results if isinstance(result, int)}) == 2
     await engine.close()
 
 

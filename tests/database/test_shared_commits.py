@@ -191,8 +191,8 @@ async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: Fa
     engine = await PostgresEngine.open(database_url, size=2, clock=clock, test=True, observer=observer)
     for together, expected in ((refused, [0, 1, 2]), (forgetful, [0, 1, None])):
         acts = [engine.write(clock.now(), Batchable(item, mirrored, together)) for item in range(3)]
-        responses = await asyncio.wait_for(asyncio.gather(*acts, return_exceptions=True), 30)
-        assert [None if isinstance(response, ValueError) else response for response in responses] == expected
+        results = await asyncio.wait_for(asyncio.gather(*acts, return_exceptions=True), 30)
+        assert [None if isinstance(result, ValueError) else result for result in results] == expected
     await engine.close()
 
 

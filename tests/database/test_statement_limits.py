@@ -83,10 +83,10 @@ async def test_a_statement_past_the_limit_ends_and_its_connection_goes_on(
     }
     processes = set(await asyncio.gather(*[call(WITHIN) for call in calls.values()]))
     assert len(processes) == len(calls)
-    responses = await asyncio.gather(*[call(BEYOND) for call in calls.values()], return_exceptions=True)
-    for name, response in zip(calls, responses, strict=True):
-        assert isinstance(response, Unavailable), name
-        assert (response.message, response.retry_after) == ("The database took too long.", 2), name
+    results = await asyncio.gather(*[call(BEYOND) for call in calls.values()], return_exceptions=True)
+    for name, result in zip(calls, results, strict=True):
+        assert isinstance(result, Unavailable), name
+        assert (result.message, result.retry_after) == ("The database took too long.", 2), name
     assert processes == set(await asyncio.gather(*[call(WITHIN) for call in calls.values()]))
 
 
@@ -101,8 +101,8 @@ async def test_writes_of_a_shared_call_that_took_too_long_fail_at_once(
         return await _take(tx, seconds)
 
     calls = [engine.write(clock.now(), Batchable(item, alone, _take_together)) for item in (WITHIN, BEYOND)]
-    responses = await asyncio.gather(*calls, return_exceptions=True)
-    assert all(isinstance(response, Unavailable) for response in responses)
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(result, Unavailable) for result in results)
     assert not tried
 
 
@@ -220,9 +220,9 @@ class _LimitRecorder(EngineWrapper):
         return await super().read(now, act, org=org, small=small, sets_tenant=sets_tenant)
 
     async def _recorded(self, act: Act[T], tx: Tx) -> T:
-        response = await act(tx)
+        result = await act(tx)
         self.seconds.append((await _limits(tx))["statement_timeout"] / 1000)
-        return response
+        return result
 
 
 async def _export(engine: Engine, clock: FakeClock) -> None:

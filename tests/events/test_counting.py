@@ -46,10 +46,10 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
         for start in range(0, len(deliveries), AT_ONCE):
             ears.shop.clock.tick(20)  # below the limits of a flood
             batch = deliveries[start : start + AT_ONCE]
-            response = await asyncio.gather(
+            responses = await asyncio.gather(
                 *(ears.deliver("order.created", body, delivery=name) for name, body in batch)
             )
-            assert Counter(reply.status for reply in response) == {200: len(batch)}
+            assert Counter(response.status for response in responses) == {200: len(batch)}
             if drained:
                 await ears.shop.drain()
             else:

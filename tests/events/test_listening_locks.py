@@ -75,9 +75,9 @@ class SideBySide:
         sessions, held = [Session() for _ in acts], StatementBarrier(statement)
         ways = [replace(ctx, engine=SteppedEngine(ctx.engine, session)) for session in sessions]
         going = [act(worker_context) for act, worker_context in zip(acts, ways, strict=True)]
-        for response in await stepped(held, self.watcher, sessions, going):
-            if isinstance(response, BaseException) and not isinstance(response, Refusal):
-                raise response
+        for result in await stepped(held, self.watcher, sessions, going):
+            if isinstance(result, BaseException) and not isinstance(result, Refusal):
+                raise result
         return held.left > 0
 
     async def hears(self, automation: Mapping[str, Any], statement: int) -> None:

@@ -89,7 +89,7 @@ def test_every_answer_is_as_described(served: ServedService, name: str) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(data=st.data())
-    def responses(data: st.DataObject) -> None:
+    def check(data: st.DataObject) -> None:
         mode = data.draw(st.sampled_from(list(MODES.values())))
         case = data.draw(operation.as_strategy(generation_mode=mode))
         if is_touched := data.draw(st.integers(0, 3)) > 0:
@@ -100,11 +100,11 @@ def test_every_answer_is_as_described(served: ServedService, name: str) -> None:
             checks.remove(not_a_server_error)  # nobody has set the sign-in at Google up here
         case.validate_response(response, checks=checks)
 
-    responses()
+    check()
 
 
 def answered(served: ServedService, case: Any) -> httpx.Response:
-    """The response to a made-up call; it carries the headers of all responses."""
+    """Makes a generated call, checks the headers that every response carries, and returns the response."""
     sent = case.as_transport_kwargs(base_url="http://127.0.0.1:8400")
     url = re.sub(r"^http://[^/]+(/v1(?=/app))?", "", sent.pop("url"))
     row = row_of(case.operation.method, case.operation.path)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from steward.api.app.connections import ReconnectBody
-from steward.api.http import envelope as responses
+from steward.api.http import envelope
 from steward.api.http import validation as shapes
 from steward.api.http.body import MAX_DISCARDED, ClientDisconnected, parse, read_bytes
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
@@ -351,7 +351,7 @@ def test_the_largest_body_takes_bounded_memory_and_a_bounded_answer(body: bytes)
     tracemalloc.start()
     try:
         assert shapes.body(PreviewBody, parse(body, 50_000), errors) is None
-        reply = responses.refuse(ValidationFailed(errors=errors))
+        reply = envelope.refuse(ValidationFailed(errors=errors))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -464,8 +464,8 @@ async def test_a_marker_without_a_key_in_the_account_is_not_sent(partner: Partne
 async def test_a_marker_from_data_is_not_replaced_by_a_key(partner: PartnerShop, method: str) -> None:
     """Fails the item whose data repeat the mark of a removed key, in the address or in the body."""
     shop, forged = partner.shop, "__removed_secret_1__"
-    responses = {"note": forged, "path": "7"} if method == "POST" else {"note": "", "path": forged}
-    partner.api.respond = lambda request: _json_response(responses)
+    fetched = {"note": forged, "path": "7"} if method == "POST" else {"note": "", "path": forged}
+    partner.api.respond = lambda request: _json_response(fetched)
     fetch = node("Fetch", "httpRequest", 4.2, {"url": ORDERS, **HEADER, "options": {}})
     send = http(
         url=f"={ORDERS}/{{{{ $json.path }}}}",

@@ -123,11 +123,11 @@ class SteppedEngine:
 
         async def stepped(tx: Tx) -> T:
             try:
-                response = await act(SteppedTx(tx, self.session, tx.test_now))
+                result = await act(SteppedTx(tx, self.session, tx.test_now))
             except asyncpg.DeadlockDetectedError as error:
                 raise Deadlocked(str(error)) from error
             await self.session.next()
-            return response
+            return result
 
         return await self.engine.write(now, stepped, org=org, urgent=urgent)
 
@@ -178,9 +178,9 @@ async def stepped(
 
 
 async def _whole(act: Awaitable[object], session: Session) -> object:
-    [response] = await asyncio.gather(act, return_exceptions=True)
+    [result] = await asyncio.gather(act, return_exceptions=True)
     session.moved.set()
-    return response
+    return result
 
 
 async def _quiet(session: Session, watcher: Any) -> None:

@@ -52,15 +52,15 @@ async def test_of_a_move_and_a_dispatch_one_wins_at_every_statement(watched: tup
         new = slot_at + 17 * MINUTE
         (session, moving), (other, dispatching) = two(world)
         acts = [CalendarClient(moving).move(automation, slot_at, new), dispatching.dispatch()]
-        response, decided = await stepped(Random(seed).choice, watcher, [session, other], acts)
+        result, decided = await stepped(Random(seed).choice, watcher, [session, other], acts)
         assert not isinstance(decided, BaseException), (seed, decided)
         row, runs = await CalendarClient(world).row(automation, slot_at), await world.runs(automation)
-        if isinstance(response, Refusal):
-            assert isinstance(response, WrongState), seed
+        if isinstance(result, Refusal):
+            assert isinstance(result, WrongState), seed
             assert (row.state, row.run_at, row.version, len(runs)) == (QUEUED, slot_at, 0, 1), seed
             won["dispatch"] += 1
         else:
-            assert not isinstance(response, BaseException), (seed, response)
+            assert not isinstance(result, BaseException), (seed, result)
             assert (row.state, row.run_at, row.version, runs) == (PENDING, new, 1, []), seed
             await world.clock.advance_to(new)
             await world.dispatch()
@@ -82,11 +82,11 @@ async def test_of_two_moves_one_wins_at_every_statement(watched: tuple[World, An
             CalendarClient(first).move(automation, FIRST, FIRST + HOUR, THIS),
             CalendarClient(second).move(automation, FIRST, FIRST + 2 * HOUR, scope),
         ]
-        responses = await stepped(Random(seed).choice, watcher, [session, other], acts)
-        [lost] = [response for response in responses if isinstance(response, BaseException)]
+        results = await stepped(Random(seed).choice, watcher, [session, other], acts)
+        [lost] = [result for result in results if isinstance(result, BaseException)]
         assert isinstance(lost, StaleVersion), (seed, lost)
         row = await CalendarClient(world).row(automation, FIRST)
-        winner = responses.index(lost) == 0
+        winner = results.index(lost) == 0
         won[winner] += 1
         assert (row.version, row.run_at) == (1, FIRST + HOUR + winner * HOUR), seed
         assert (await world.read(automation)).next_run_at == row.run_at, seed

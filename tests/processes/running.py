@@ -43,16 +43,16 @@ async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONG
 async def steward(
     *words: str, env: Mapping[str, str], stdin: str = "", before: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Executes an operator's command and returns its response; fails unless it exits with 0."""
-    code, response = await execute(*words, env=env, stdin=stdin, before=before)
-    assert code == 0, response
-    return response
+    """Executes an operator's command and returns the facts that it printed; fails unless it exits with 0."""
+    code, facts = await execute(*words, env=env, stdin=stdin, before=before)
+    assert code == 0, facts
+    return facts
 
 
 async def execute(
     *words: str, env: Mapping[str, str], stdin: str = "", before: Sequence[str] = ()
 ) -> tuple[int | None, dict[str, Any]]:
-    """Executes an operator's command as a program and returns its exit code and answer.
+    """Executes an operator's command as a program and returns its exit code and facts.
 
     `before` is a command that starts it.
     """
@@ -76,9 +76,9 @@ async def run_forked(
     The process calls `before` first.
     """
     code, line = await fork_to_end(*words, env=env, before=before)
-    response: dict[str, Any] = json.loads(line)
-    assert code == 0, response
-    return response
+    facts: dict[str, Any] = json.loads(line)
+    assert code == 0, facts
+    return facts
 
 
 @dataclass
@@ -215,7 +215,8 @@ async def open_site(
 ) -> AsyncIterator[Site]:
     """Starts fake platforms, database, service and a connected shop, and ends all of them afterwards.
 
-    Leases and calls have their usual time, which no busy machine takes; tests of takeovers shorten it.
+    Leases and calls keep their default time limits, which even a busy machine meets; tests of takeovers
+    shorten them.
     """
     _, sandbox = await asyncio.gather(
         migrate(database_url, CLOCK.now()), start_forked("sandbox", "--port", "0", env={})

@@ -49,9 +49,9 @@ async def _ended(running: RunningProcess) -> AsyncIterator[RunningProcess]:
 
 
 async def _signed_in(web: httpx.AsyncClient) -> dict[str, str]:
-    result = await web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
-    assert result.status_code == 200, result.text
-    return {"X-CSRF-Token": result.json()["data"]["session"]["csrf_token"]}
+    response = await web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
+    assert response.status_code == 200, response.text
+    return {"X-CSRF-Token": response.json()["data"]["session"]["csrf_token"]}
 
 
 async def _run_script(web: httpx.AsyncClient) -> None:
@@ -59,9 +59,9 @@ async def _run_script(web: httpx.AsyncClient) -> None:
     headers = await _signed_in(web)
 
     async def post(path: str, body: Mapping[str, object]) -> dict[str, object]:
-        result = await web.post(path, json=body, headers=headers)
-        assert result.status_code in (200, 201), result.text
-        data: dict[str, object] = result.json()["data"]
+        response = await web.post(path, json=body, headers=headers)
+        assert response.status_code in (200, 201), response.text
+        data: dict[str, object] = response.json()["data"]
         return data
 
     export = chain(code("Sum", SCRIPT))
@@ -172,13 +172,13 @@ async def test_a_flood_while_starting_with_few_descriptors_leaves_the_service_ru
         stop.set()
         await asyncio.gather(*flood)
 
-        async def results() -> bool:
+        async def is_ready() -> bool:
             with contextlib.suppress(httpx.HTTPError):
                 ready = await web.get("/readyz")
                 return ready.status_code == 200
             return False
 
-        await eventually(results)
+        await eventually(is_ready)
         await _own_files_open(running.facts["pid"], limit)
         assert not waiting.done()
     assert await waiting == 0

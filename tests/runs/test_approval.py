@@ -321,9 +321,9 @@ async def test_of_two_who_decide_at_once_one_wins(shop: Shop) -> None:
     run = await shop.waiting(await shop.pricing())
     everybody = [somebody_else(shop), shop.owner]
     acts = [shop.approve(run, by=everybody[0]), shop.reject(run, by=everybody[1])]
-    responses = await asyncio.gather(*acts, return_exceptions=True)
-    assert sum(isinstance(response, DecidedApproval) for response in responses) == 1
-    [refused] = [response for response in responses if not isinstance(response, DecidedApproval)]
+    results = await asyncio.gather(*acts, return_exceptions=True)
+    assert sum(isinstance(result, DecidedApproval) for result in results) == 1
+    [refused] = [result for result in results if not isinstance(result, DecidedApproval)]
     assert isinstance(refused, StaleVersion | WrongState)
     status = (await shop.run(run)).status
     assert status in (RunStatus.RUNNING, RunStatus.CANCELLED)

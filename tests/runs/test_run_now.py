@@ -133,9 +133,9 @@ async def test_a_replay_at_the_limit_is_a_replay(shop: Shop) -> None:
     """
     automation = await shop.hiding()
     starts = [shop.started(automation, key="one", max_waiting=1) for _ in range(5)]
-    responses = await asyncio.gather(*starts)
-    assert sorted(response.replayed for response in responses) == [False, True, True, True, True]
-    assert len({response.run.id for response in responses}) == 1
+    results = await asyncio.gather(*starts)
+    assert sorted(result.replayed for result in results) == [False, True, True, True, True]
+    assert len({result.run.id for result in results}) == 1
 
 
 async def test_a_thousand_at_once_with_one_key_make_one_run(shop: Shop) -> None:
@@ -144,11 +144,11 @@ async def test_a_thousand_at_once_with_one_key_make_one_run(shop: Shop) -> None:
     See docs/guides/contributors.md#tests.
     """
     automation = await shop.hiding()
-    responses: list[StartedRun] = await asyncio.gather(
+    results: list[StartedRun] = await asyncio.gather(
         *(shop.started(automation, key="the one") for _ in range(1000))
     )
-    assert sum(not response.replayed for response in responses) == 1
-    assert len({response.run.id for response in responses}) == 1
+    assert sum(not result.replayed for result in results) == 1
+    assert len({result.run.id for result in results}) == 1
     waiting = partial(active_run.waiting, org=shop.owner.org, automation=automation.id, limit=1000)
     assert await shop.read(waiting) == 1
 
@@ -178,21 +178,21 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
         shop.started(other, key="of a stranger", actor=stranger),
         shop.started(automation, key="second"),
     ]
-    responses = await asyncio.gather(*requests, return_exceptions=True)
-    runs = [response for response in responses if isinstance(response, StartedRun)]
-    refused = [type(response) for response in responses if not isinstance(response, StartedRun)]
+    results = await asyncio.gather(*requests, return_exceptions=True)
+    runs = [result for result in results if isinstance(result, StartedRun)]
+    refused = [type(result) for result in results if not isinstance(result, StartedRun)]
     assert refused == [KeyReused, WrongState, NotFound]
-    assert [response.replayed for response in runs] == [False] * 5 + [True]
+    assert [result.replayed for result in runs] == [False] * 5 + [True]
     assert runs[5].run.id == runs[1].run.id
     if shop.engine.dialect == "postgresql":  # where all but the first share a call, and so their instant
-        shared = [response.run.id for response in runs[1:5]]
+        shared = [result.run.id for result in runs[1:5]]
         assert shared == sorted(shared)  # what waits starts in the order it was asked for
     hired = await shop.registered_worker()
     claimed = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=9, full=[])
-    ready = {response.run.id for response in runs[:1] + runs[2:3] + runs[4:5]}
+    ready = {result.run.id for result in runs[:1] + runs[2:3] + runs[4:5]}
     assert {lease.run for lease in claimed} == ready
-    for response in runs[:5]:  # what was answered is what is kept
-        assert await shop.run(response.run) == response.run
+    for result in runs[:5]:  # the run that was returned is the stored one
+        assert await shop.run(result.run) == result.run
 
 
 async def test_a_run_waits_little_for_one_whose_lane_is_locked(shop: Shop, database_url: str) -> None:
@@ -225,8 +225,8 @@ async def test_the_limit_holds_for_runs_made_at_once(shop: Shop) -> None:
     """
     automation = await shop.hiding()
     requests = [shop.started(automation, key=f"key {n}", max_waiting=4) for n in range(9)]
-    responses = await asyncio.gather(*requests, return_exceptions=True)
-    assert sum(isinstance(response, StartedRun) for response in responses) == 4
-    assert sum(isinstance(response, TooManyWaiting) for response in responses) == 5
+    results = await asyncio.gather(*requests, return_exceptions=True)
+    assert sum(isinstance(result, StartedRun) for result in results) == 4
+    assert sum(isinstance(result, TooManyWaiting) for result in results) == 5
     waiting = partial(active_run.waiting, org=shop.owner.org, automation=automation.id, limit=10)
     assert await shop.read(waiting) == 4

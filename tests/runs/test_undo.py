@@ -249,8 +249,8 @@ async def test_changes_that_are_not_of_the_run_are_refused_by_name(lone: Shop) -
 async def test_two_undos_at_once_make_one(shop: Shop) -> None:
     """Simultaneous requests to undo start one undo, under the lock of the automation's queue."""
     run = await approved(shop, await shop.waiting(await shop.pricing()))
-    responses = await asyncio.gather(*(undo_now(shop, run) for _ in range(3)), return_exceptions=True)
-    kinds = sorted(type(response).__name__ for response in responses)
+    results = await asyncio.gather(*(undo_now(shop, run) for _ in range(3)), return_exceptions=True)
+    kinds = sorted(type(result).__name__ for result in results)
     assert kinds == ["StartedRun", "WrongState", "WrongState"]
 
 

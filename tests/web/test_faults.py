@@ -18,7 +18,7 @@ from tests.web.open_pages import LONG
 from tests.web.shops import hiding
 from tests.web.site import WebSite
 
-Response = Callable[[Route], Awaitable[None]]
+Responder = Callable[[Route], Awaitable[None]]
 # The service's calls, except the one that says who is signed in.
 CALLS = re.compile(r"/(app|v1)/(?!session$)")
 # The page may ask by itself just before: then there is no button any more.
@@ -239,21 +239,21 @@ async def test_a_failing_service_keeps_what_was_typed_and_says_what_to_do(
     await time.blur()
     save = page.get_by_role("button", name="Save changes")
     path = f"**/v1/automations/{automation['id']}"
-    responses: list[tuple[Response, str]] = [
+    responders: list[tuple[Responder, str]] = [
         (_respond_500, FAULT),
         (_refuse, "The service cannot be reached."),
         (_respond_429, "Wait a moment."),
     ]
-    for response, words in responses:
-        await page.route(path, response)
+    for respond, words in responders:
+        await page.route(path, respond)
         await save.click()
         await expect(page.get_by_role("main").get_by_text(words).first).to_be_visible()
         await expect(time).to_have_value("07:35")
         await page.unroute(path)
-        if response is _refuse:
+        if respond is _refuse:
             await page.evaluate(TRY_NOW)
             await expect(page.get_by_text("Trying again in")).to_be_hidden()
-        if response is _respond_500:
+        if respond is _respond_500:
             await page.get_by_text("Details").click()
             await expect(page.get_by_text("request-1")).to_be_visible()
     await expect(save).to_contain_text(" s)")

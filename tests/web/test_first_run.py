@@ -48,9 +48,9 @@ async def fresh(web: WebSite, tmp_path: Path) -> AsyncIterator[WebSite]:
 
 async def init(site: WebSite) -> dict[str, Any]:
     """Runs `steward init` beside the service, with its settings, and returns what it printed."""
-    responses = ("--yes", "--org", "First Shop", "--timezone", "Europe/Berlin", "--email", EMAIL, "--json")
+    options = ("--yes", "--org", "First Shop", "--timezone", "Europe/Berlin", "--email", EMAIL, "--json")
     out = io.StringIO()
-    assert await asyncio.to_thread(run, ["init", *responses], site.site.env, out=out, err=out) == 0, (
+    assert await asyncio.to_thread(run, ["init", *options], site.site.env, out=out, err=out) == 0, (
         out.getvalue()
     )
     facts: dict[str, Any] = json.loads(out.getvalue())

@@ -25,7 +25,7 @@ class OrdersAddress(httpx.AsyncBaseTransport):
 
     inner: httpx.AsyncBaseTransport | None = None
     respond: Responder = with_number
-    stored_responses: list[tuple[str, str, Any]] = field(default_factory=list)
+    requests: list[tuple[str, str, Any]] = field(default_factory=list)  # method, path and body
     keys: list[str] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)  # key: the body as JSON
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
@@ -36,24 +36,22 @@ class OrdersAddress(httpx.AsyncBaseTransport):
         if request.url.host != "orders.example":
             return await self.inner.handle_async_request(request)
         await request.aread()
-        self.stored_responses.append(
-            (request.method, request.url.path, json.loads(request.content or b"null"))
-        )
+        self.requests.append((request.method, request.url.path, json.loads(request.content or b"null")))
         self.keys.append(request.headers.get("idempotency-key", ""))
         number = next(self._numbers)
-        self.numbers[json.dumps(self.stored_responses[-1][2], sort_keys=True)] = number
+        self.numbers[json.dumps(self.requests[-1][2], sort_keys=True)] = number
         response = self.respond(request, number)
         stream = httpx.ByteStream(response.content)  # a stream that was not read yet, as from a socket
         return httpx.Response(response.status_code, headers=response.headers, stream=stream)
 
     def sent_twice(self) -> list[Any]:
-        """Returns the bodies that arrived more than once."""
-        counts = Counter(json.dumps(entry, sort_keys=True) for entry in self.stored_responses)
+        """Returns the requests that arrived more than once."""
+        counts = Counter(json.dumps(entry, sort_keys=True) for entry in self.requests)
         return [entry for entry, times in counts.items() if times > 1]
 
     def forget(self) -> None:
         """Forgets the recorded requests, and numbers the next order 1."""
-        self.stored_responses.clear()
+        self.requests.clear()
         self.keys.clear()
         self.numbers.clear()
         self._numbers = itertools.count(1)

@@ -39,7 +39,7 @@ async def create_automation(shop: Shop, orders: OrdersAddress, send_mode: str) -
 
 async def judged(shop: Shop, orders: OrdersAddress, run: Run, kills: list[str]) -> list[str]:
     """Returns the problems of a run that was killed, or an empty list."""
-    wrong = [f"sent twice: {body}" for body in orders.sent_twice()]
+    wrong = [f"sent twice: {request}" for request in orders.sent_twice()]
     wrong += [f"the key {key} was used twice" for key, times in Counter(orders.keys).items() if times > 1]
     if run.status is RunStatus.SUCCEEDED:
         expected = [
@@ -47,13 +47,13 @@ async def judged(shop: Shop, orders: OrdersAddress, run: Run, kills: list[str]) 
             for n in (1, 2, 3)
         ]
         items: list[Any] = await output_items(shop, run, "Read")
-        return wrong + ([] if items == expected else [f"{items} was read, {expected} was answered"])
+        return wrong + ([] if items == expected else [f"{items} was read, {expected} was in the responses"])
     if (run.status, run.code) != (RunStatus.FAILED, "outcome_unknown"):
         wrong.append(f"it ended {run.status} {run.code}: {run.message}")
     elif not DOUBTFUL & set(kills):
-        wrong.append("no answer was in doubt")
+        wrong.append("no response was in doubt")
     if await step_row(shop, run, "Read") is not None:
-        wrong.append("a step ran without the answer it needs")
+        wrong.append("a step ran without the response it needs")
     return wrong
 
 
@@ -67,7 +67,7 @@ async def visited(shop: Shop, orders: OrdersAddress, monkeypatch: Any, send_mode
     run = await play(shop, "answers", dry := Killer())
     assert await judged(shop, orders, run, []) == []
     assert run.status is RunStatus.SUCCEEDED, run
-    assert len(orders.stored_responses) == 6
+    assert len(orders.requests) == 6
     return dry.visited
 
 

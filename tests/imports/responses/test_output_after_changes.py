@@ -35,7 +35,7 @@ async def test_the_next_step_reads_the_response_of_each_item(
     run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
     assert run.status is RunStatus.SUCCEEDED, run
     assert await output_items(shop, run, "Read") == [{"number": n, "n": n} for n in (1, 2, 3)]
-    assert len(orders.stored_responses) == 3
+    assert len(orders.requests) == 3
 
 
 async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddress) -> None:
@@ -43,17 +43,17 @@ async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddre
     second = posted("Second", '={"of": {{ $json.number }}}')
     automation = await automated(shop, chain(three(), posted(), second, node("After", "noOp", 1, {})))
     run = await shop.waiting(automation)
-    assert orders.stored_responses == []
+    assert orders.requests == []
     await shop.approve(run)
     await shop.restart()
     run = await shop.until_settled(run)
     assert run.status is RunStatus.WAITING_APPROVAL
-    assert len(orders.stored_responses) == 3
+    assert len(orders.requests) == 3
     assert (await shop.approval(run)).round == 2
     await shop.approve(run)
     run = await shop.until_settled(run)
     assert run.status is RunStatus.SUCCEEDED, run
-    assert [body for _, _, body in orders.stored_responses[3:]] == [{"of": 1}, {"of": 2}, {"of": 3}]
+    assert [body for _, _, body in orders.requests[3:]] == [{"of": 1}, {"of": 2}, {"of": 3}]
     assert [item["number"] for item in await output_items(shop, run, "After")] == [4, 5, 6]
 
 
@@ -147,7 +147,7 @@ async def test_a_lost_response_ends_the_step_as_unknown(shop: Shop, orders: Orde
         assert row is not None
         assert row["code"] == "outcome_unknown"
         assert await step_row(shop, run, "Read") is None
-        assert len(orders.stored_responses) == 3
+        assert len(orders.requests) == 3
         assert {change.outcome for change in await shop.changes(run)} == {Outcome.UNKNOWN}
 
 
@@ -206,7 +206,7 @@ async def test_a_test_run_sends_nothing_and_skips_readers_of_responses(
     """Makes no request in a test run, and marks the step that reads the response `unknown_in_test`."""
     run = await shop.run_and_drain(await automated(shop, chain(three(), posted(), numbered())), Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
-    assert orders.stored_responses == []
+    assert orders.requests == []
     row = await step_row(shop, run, "Read")
     assert row is not None
     assert row["code"] == "unknown_in_test"

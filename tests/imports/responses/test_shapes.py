@@ -92,7 +92,7 @@ async def test_each_iteration_of_a_loop_reads_its_own_response(
     run, rounds = await ended(shop, export, send_mode)
     assert run.status is RunStatus.SUCCEEDED, run
     assert [item["number"] for item in await output_items(shop, run, "Done")] == [1, 2, 3]
-    assert (len(orders.stored_responses), rounds) == (3, 3 if send_mode == "ask" else 0)
+    assert (len(orders.requests), rounds) == (3, 3 if send_mode == "ask" else 0)
 
 
 @MODES
@@ -106,7 +106,7 @@ async def test_a_called_workflow_returns_the_responses_of_its_last_step(
         run, _ = await ended(shop, chain(three(), calling([posted()], mode=mode), after), send_mode)
         assert run.status is RunStatus.SUCCEEDED, run
         assert [item["number"] for item in await output_items(shop, run, "After")] == [1, 2, 3]
-        assert len(orders.stored_responses) == 3
+        assert len(orders.requests) == 3
 
 
 async def test_text_is_a_field_and_what_is_not_json_fails_where_json_is_expected(
