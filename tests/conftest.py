@@ -63,8 +63,8 @@ PATIENCE = 300.0
 # Whose tests take half a minute and more: they come first, so that no worker ends long after the other.
 # So do all browser tests: mostly one worker runs them, and no other starts a browser and a service for them.
 _FIRST = ("tests/test_recipes.py", "tests/processes/test_commands.py", "tests/web/")
-# Whose tests read the syntax trees of all Python files, which costs a process seconds and much memory: mostly
-# one worker reads them.
+# The tests in these files read the syntax trees of all Python files, which takes seconds and much memory in
+# each process: they run together, so that mostly one worker does it.
 _SOURCE_READERS = ("tests/test_", "tests/outbound/test_errors.py", "tests/telemetry/test_operate.py")
 
 # Whose tests use warm databases: the others have not been tried with them.
@@ -126,7 +126,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _parts_of(path: str) -> list[str]:
-    """Returns what the folder of all tests holds. Any other path is one part."""
+    """Returns the folders and files of tests below the folder of all tests, or any other path itself."""
     if Path(path).absolute() != ROOT / "tests":
         return [path]
     parts = (ROOT / "tests").iterdir()
@@ -134,10 +134,10 @@ def _parts_of(path: str) -> list[str]:
 
 
 def _own_share_first(parts: Sequence[_Part], config: pytest.Config) -> list[_Part]:
-    """Returns the parts in an order of this worker's own.
+    """Returns the parts in an order that differs for each worker.
 
-    In a fresh clone, workers that take the parts in one order all compile each of them at the same moment. So
-    each worker begins with other parts, and reads later what the others have compiled.
+    In a fresh clone, workers that import the parts in the same order all compile each part at the same time.
+    So each worker begins with different parts and later reads what the others have compiled.
     """
     worker = config.workerinput  # type: ignore[attr-defined]
     number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
@@ -152,10 +152,10 @@ def pytest_configure_node(node: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_collection_modifyitems")
 def pytest_sort_items(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Gives all workers one order again, before any plugin shuffles it.
+    """Restores one order of tests for all workers, before any plugin shuffles it.
 
-    Hypothesis then reads the constants of every module of the service. Workers share that work, too: it keeps
-    them in files.
+    Hypothesis also reads the constants of every module of the service and stores them in files: workers share
+    that work too.
     """
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.path)

@@ -61,7 +61,7 @@ async def open_furnished_service(
     rows: FurnishedRows | None = None,
     around: Callable[[FakePlatforms], None] | None = None,
 ) -> FurnishedService:
-    """A fresh one over a fresh database; the stranger's organization has nothing connected.
+    """Opens a furnished service; the organization of the stranger has nothing connected.
 
     With `rows`, the database was copied with them. `around` puts more beside the fake platforms.
     """
@@ -93,7 +93,7 @@ async def _furnish(opened: Shop, clock: FakeClock, cast: Cast | None) -> Furnish
 async def furnished(
     database_url: str, clock: FakeClock, tmp_path: Path, furnished_rows: FurnishedRows
 ) -> AsyncIterator[FurnishedService]:
-    """The service beside the fake platforms, once on each engine."""
+    """Provides the furnished service beside the fake platforms, once on each engine."""
     opened = await open_furnished_service(database_url, clock, tmp_path, rows=furnished_rows)
     yield opened
     await opened.close()

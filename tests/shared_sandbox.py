@@ -39,7 +39,7 @@ class SharedSandboxPool(SandboxPool):
         seconds: float,
         time_used: SandboxTime | None = None,
     ) -> bytes:
-        """The response of a child that may have served other owners."""
+        """Returns the result from a child that may have served other owners."""
         self.owners.add(owner)
         sent = super().send(_EVERYBODY, kind, request, payload, seconds, time_used)
         return await asyncio.wrap_future(self._submit(sent))

@@ -80,7 +80,7 @@ class Reader:
         self._real = {"<CLIENT_ID>": body["client_id"], "<CLIENT_SECRET>": body["client_secret"]}
 
     async def follow(self, example: Example) -> ApiResponse | None:
-        """Does what the example says and compares; the response, when it was a call."""
+        """Makes the example's call, compares and returns the response; without a call, drains the queue."""
         self._furnished.service.clock.tick(1)
         if not example.method:
             await self._furnished.shop.drain()
@@ -116,7 +116,7 @@ class Reader:
         return text
 
     def _compare(self, documented: Any, real: Any, where: str) -> None:
-        """Everything shown is answered so; the response may hold more fields and further items."""
+        """Asserts that the response has everything shown; it may have more fields and further items."""
         if isinstance(documented, dict):
             assert isinstance(real, dict), where
             for name, value in documented.items():
@@ -153,7 +153,7 @@ async def opened_as_shown(
 
 
 async def test_the_examples_of_the_page_are_true(database_url: str, clock: FakeClock, tmp_path: Path) -> None:
-    """Each request of the page, in its order and against the whole service, gets the response shown."""
+    """Each request of the page, in order and against a furnished service, gets the response shown."""
     furnished, _ = await opened_as_shown(database_url, clock, tmp_path)
     reader = Reader(furnished, await furnished.service.token("member"))
     for example in examples(PAGE.read_text("utf-8")):

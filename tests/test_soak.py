@@ -78,7 +78,7 @@ def test_a_resumed_soak_continues_with_the_next_round_and_adds_its_counts(
 def test_a_round_over_its_limit_is_cut_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """issue: bounded in time by an argument"""
     monkeypatch.setattr(soak, "PARTS", (part(tmp_path, SLOW),))
-    monkeypatch.setattr(soak, "GRACE_S", 4.0)  # in which it begins
+    monkeypatch.setattr(soak, "GRACE_S", 4.0)  # enough for the part to start
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a shell
     try:
         assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == 1

@@ -1,4 +1,4 @@
-"""The response's envelope, headers and request ids, CORS, and what a bug answers."""
+"""Tests the envelope, headers and request ids of responses, CORS, and the response to a bug."""
 
 import json
 

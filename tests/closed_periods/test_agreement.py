@@ -1,7 +1,7 @@
 """Tests that calendar, next run, preview and dispatch agree on random automations, periods and edits.
 
 `STEWARD_CLOSED_WALKS` sets the number of random histories (default 1) and `STEWARD_CLOSED_SEED` the
-seed. A history edits four automations in 14 steps and compares the responses of each after each step.
+seed. A history edits four automations in 14 steps, and compares what the parts above say after each step.
 """
 
 import os

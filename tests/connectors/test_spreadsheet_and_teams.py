@@ -178,7 +178,7 @@ async def test_a_lost_answer_is_settled_by_the_keys_or_the_cells(
     state: WriteState,
     settled: WriteState,
 ) -> None:
-    """Settles a lost response by the keys or cells in the sheet without a second write.
+    """Settles a write whose response was lost by the keys or cells in the sheet, without a second write.
 
     See docs/design/writes.md#idempotency-classes.
     """

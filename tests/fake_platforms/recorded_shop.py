@@ -1,4 +1,4 @@
-"""Loads the state that a recording shows into a fake shop, from the recorded responses alone."""
+"""Loads the state that a recording shows into a fake shop, using only the recorded responses."""
 
 import itertools
 import json

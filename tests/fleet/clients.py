@@ -27,11 +27,11 @@ class Clients:
     begun: int = 0
     faulty: list[str] = field(
         default_factory=list
-    )  # answers of 500 and more that are not 503 with Retry-After
+    )  # responses of 500 and more that are not 503 with Retry-After
     cut: int = 0  # connections that ended without a response
 
     async def go_on(self) -> None:
-        """One automation after the other; whatever is no response leaves the outcome unknown."""
+        """Creates one automation after another; without a response the outcome of one stays unknown."""
         while True:
             self.begun += 1
             await self._make(f"act {self.begun}")

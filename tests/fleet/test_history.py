@@ -31,7 +31,7 @@ def test_each_lie_of_a_store_is_named() -> None:
 
 
 def test_the_service_is_back_with_the_first_act_begun_after_the_fault() -> None:
-    """A response to an act that began before says nothing."""
+    """Ignores responses to acts that began before the fault."""
     assert _history().first_acknowledged(0.5) == 9.0
     assert _history().first_acknowledged(2.5) is None
 

@@ -78,7 +78,7 @@ class ServedService:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def call(self, row: Operation, url: str, sent: Mapping[str, Any]) -> httpx.Response:
-        """The owner's response: by token where allowed, else in the web app; signed in again when needed."""
+        """Makes the owner's call by token where allowed, else as the web app; signs in again when needed."""
         return self.wait(self._call(row, url, sent))
 
     async def _call(self, row: Operation, url: str, sent: Mapping[str, Any]) -> httpx.Response:

@@ -61,7 +61,7 @@ async def answered(
 
 
 def whole(body: bytes, encoding: str = "") -> Pieces:
-    """A response with a length."""
+    """Returns the pieces of a response that states its length."""
     coded = f"content-encoding: {encoding}\r\n".encode() if encoding else b""
     head = OK + coded + b"content-length: %d\r\n\r\n" % len(body)
     return lambda: iter([head, body])
@@ -167,7 +167,7 @@ async def test_bytes_that_drip_end_with_the_time_of_the_whole_call(head: bytes) 
     ],
 )
 async def test_json_is_refused_before_it_is_built(body: bytes, words: str) -> None:
-    """Over a socket as well as by itself: nesting, numbers and how many values there are."""
+    """Refuses JSON that is nested too deep or has too many values or digits, before it is built."""
     async with answered(Bomb(whole(body))) as read:
         response = await read()
     with pytest.raises(UnusableResponse, match=words):

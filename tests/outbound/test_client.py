@@ -45,7 +45,7 @@ class Shop:
         self.requests: list[httpx.Request] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """The next response; the last one again and again."""
+        """Returns the next response, and the last one again and again."""
         self.requests.append(request)
         reply = self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
         if isinstance(reply, Exception):
@@ -329,7 +329,7 @@ async def test_an_effect_is_sent_once_by_a_client(clock: FakeClock) -> None:
     ],
 )  # fmt: skip
 async def test_a_failed_write_arrives_at_most_once(clock: FakeClock, failure: Any, kind: type) -> None:
-    """Reading the response; each arrived once at most. See docs/design/writes.md#protocol-of-one-write."""
+    """Sends a write at most once, however it fails. See docs/design/writes.md#protocol-of-one-write."""
     bench = ShopClient(clock, failure)
     with pytest.raises(kind) as told:
         await write(bench.writing())

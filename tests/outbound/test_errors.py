@@ -43,7 +43,7 @@ def test_an_unsent_error_keeps_its_class_and_wait(error: CallError, wait_s: floa
 
 
 def test_an_unknown_outcome_names_no_wait() -> None:
-    """What may have been done is looked for at once, whatever pause the response names."""
+    """Looks at once for what may have been done, whatever pause the response names."""
     outcome = WriteOutcome.of_failure(OutcomeUnknown(PlatformUnavailable(wait_s=600.0)))
     assert (outcome.state, outcome.error, outcome.wait_s) == (WriteState.UNKNOWN, "unavailable", None)
 

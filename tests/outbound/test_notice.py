@@ -1,4 +1,4 @@
-"""The right to post notices: one address, POST alone, no redirect, a response that is thrown away."""
+"""Tests that a notice client only posts to its one address, follows no redirect and drops the response."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def over(response: httpx.Response, seen: list[httpx.Request], lines: list[str] |
 
 
 def streamed(status: int, body: bytes, **headers: str) -> httpx.Response:
-    """A response as it comes from a socket."""
+    """Returns a response that is read as a stream, as one from a socket is."""
     return httpx.Response(status, headers=headers, stream=httpx.ByteStream(body))
 
 

@@ -133,7 +133,7 @@ async def test_a_public_answer_first_and_a_private_one_second_is_refused(tmp_pat
 
 
 async def test_a_kept_connection_stays_where_it_was_judged(tmp_path: Path) -> None:
-    """A later response does not move it."""
+    """Looks the name up once and keeps its address while the connection lasts."""
     stored = CLOSING.replace(b"connection: close\r\n", b"")
     async with shop(
         tmp_path, lambda time: [PUBLIC] if time == 0 else ["10.0.0.5"], reply=stored

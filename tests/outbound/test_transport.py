@@ -65,7 +65,7 @@ async def listening(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncItera
 
 
 class ScriptedPeer:
-    """Counts the requests that arrived whole, and answers them as told."""
+    """Records the heads of complete requests; sends `response` to each, or resets the connection."""
 
     def __init__(self, response: bytes = GOOD, *, reset: bool = False) -> None:
         self.heads: list[str] = []
@@ -283,7 +283,7 @@ class LateServer:
 async def test_the_first_byte_may_take_longer_than_the_next_ones(
     pause: float, silent_after: int | None, first_byte: float, comes: bool
 ) -> None:
-    """The wait for an account that works on its response is no silence in the middle of one."""
+    """Waits longer for the first byte than between later bytes, because an account may still be working."""
     late = LateServer(pause, silent_after=silent_after)
     async with listening(late) as port:
         times = replace(PATIENT, first_byte_s=first_byte, between_bytes_s=0.3)

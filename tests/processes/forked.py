@@ -125,7 +125,7 @@ def _first_line(reader: Connection) -> bytes:
 
 
 def _begin(out: Connection, env: Mapping[str, str]) -> None:
-    """Gives the forked process its environment and output; it heeds hang-ups also under `nohup`."""
+    """Sets the environment, output and hang-up signal of the forked process, also under `nohup`."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ.clear()
     os.environ.update(env)

@@ -27,7 +27,7 @@ MAX_LOST = 2  # a third lost attempt would end the run
 CHANGES = int(os.environ.get("KILLED_CHANGES", "100"))
 APPROVAL_KILLS = 1 if CHANGES < 1_000 else 3
 KILL_SEED = os.environ.get("KILL_SEED", "1")
-# A process that stood still for two seconds still has its lease: a third lost attempt would end the run.
+# Seconds: a busy machine may stop a process for two of them, and a third lost attempt would end the run.
 LEASE = 4
 CALL = 2  # seconds that a call to the store may take
 SLACK = 1.0  # docs/guides/contributors.md#tests, kill

@@ -44,7 +44,7 @@ def show_interpreter() -> None:
 
 
 def drop_rights() -> None:
-    """Makes this process one of the user with no rights."""
+    """Drops the rights of this process: it becomes one of the user `nobody`."""
     show_interpreter()
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)

@@ -20,8 +20,8 @@ from steward.version import __version__
 from tests.imports.exports import automated, chain, node
 from tests.runs.shop import Shop
 
-# Another release lives on PostgreSQL alone: one process at a time serves an SQLite file, and its start ends
-# the leases of all others.
+# Two releases run side by side only on PostgreSQL: one process at a time serves an SQLite file, and its start
+# ends the leases of all others.
 beside_another = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 
 
@@ -60,7 +60,7 @@ async def test_a_run_of_an_unknown_template_is_left_to_the_other_release(shop: S
 async def test_without_another_release_a_run_of_an_unknown_template_is_refused(
     shop: Shop, *, is_alive: bool
 ) -> None:
-    """No worker of another release lives: none has a lease, or it is of this release."""
+    """Refuses the run if the other worker has no lease, or is of this release."""
     automation = await shop.hiding()
     other = await other_worker(shop, __version__ if is_alive else "next")
     if not is_alive:
@@ -74,7 +74,7 @@ async def test_without_another_release_a_run_of_an_unknown_template_is_refused(
 
 @beside_another
 async def test_a_cancelled_run_that_is_left_to_the_other_release_sleeps_too(shop: Shop) -> None:
-    """Else both releases would claim it again at once until one of them knows it."""
+    """Pauses it too, because both releases would otherwise claim it again and again."""
     automation = await shop.hiding()
     await other_worker(shop, "next")
     run = await shop.run_now(automation)
@@ -103,7 +103,7 @@ async def _with_unknown_step_type(shop: Shop) -> Automation:
 
 @beside_another
 async def test_a_run_of_an_unknown_step_type_is_left_to_the_other_release(shop: Shop) -> None:
-    """It waits while that release lives, and fails once it has ended."""
+    """The run waits while a worker of that release is alive, and fails once none is."""
     automation = await _with_unknown_step_type(shop)
     other = await other_worker(shop, "next")
     run = await shop.run_now(automation)
@@ -115,7 +115,7 @@ async def test_a_run_of_an_unknown_step_type_is_left_to_the_other_release(shop: 
 
 
 async def test_without_another_release_a_run_of_an_unknown_step_type_fails(shop: Shop) -> None:
-    """No worker of another release lives."""
+    """Fails the run, because no worker of another release is alive."""
     run = await shop.run_now(await _with_unknown_step_type(shop))
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.FAILED

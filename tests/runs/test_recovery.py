@@ -225,7 +225,7 @@ async def test_a_process_that_cannot_be_seen_from_here_keeps_its_lease(
 
 
 async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
-    """A run whose claim got no response is freed, so every run is in a task or free."""
+    """Releases a run whose claim got no response, so that every run is in a task or free."""
     run = await shop.run_now(await shop.hiding())
     hired = await shop.registered_worker()
     await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])

@@ -1,4 +1,4 @@
-"""Tests which answers to the writes of a step are kept. See docs/design/writes.md#responses."""
+"""Tests which responses to the writes of a step are stored. See docs/design/writes.md#responses."""
 
 import pytest
 
@@ -8,31 +8,31 @@ from steward.runs.writes.write_responses import ResponseBudget
 
 
 def outcome(state: WriteState, size: int) -> WriteOutcome:
-    """Returns the outcome of a write that was answered with so much text."""
+    """Returns the outcome of a write whose response has `size` bytes of text."""
     return WriteOutcome(state, response=WriteResponse(200, {"x-shard": "a"}, "x" * size))
 
 
-def test_refusals_leave_room_for_the_answers_of_made_writes() -> None:
-    """Keeps of a refusal what a failure tells of it, so that a later response still has room."""
-    room = ResponseBudget()
+def test_refusals_leave_room_for_the_responses_to_applied_writes() -> None:
+    """Stores only the part of a refusal that a failure quotes, so that later responses still fit."""
+    budget = ResponseBudget()
     for _ in range(110):
-        refusal = room.admit(outcome(WriteState.REFUSED, 70_000))
+        refusal = budget.admit(outcome(WriteState.REFUSED, 70_000))
         assert refusal == WriteResponse(200, {}, "x" * REFUSAL_CHARACTERS)
-    made = outcome(WriteState.APPLIED, 1_000_000)
-    assert room.admit(made) == made.response
+    applied = outcome(WriteState.APPLIED, 1_000_000)
+    assert budget.admit(applied) == applied.response
 
 
-def test_an_answer_without_room_keeps_its_status() -> None:
-    """Keeps status and headers of a response once the room is used up to the last byte."""
-    made = outcome(WriteState.APPLIED, 100)
-    assert made.response is not None
-    room = ResponseBudget(len(made.response.to_text()))
-    assert room.admit(made) == made.response
-    assert room.remaining == 0
-    assert room.admit(made) == WriteResponse(200, {"x-shard": "a"}, "", is_too_large=True)
+def test_a_response_that_does_not_fit_keeps_its_status() -> None:
+    """Stores only the status and headers of a response once the budget is used up to the last byte."""
+    applied = outcome(WriteState.APPLIED, 100)
+    assert applied.response is not None
+    budget = ResponseBudget(len(applied.response.to_text()))
+    assert budget.admit(applied) == applied.response
+    assert budget.remaining == 0
+    assert budget.admit(applied) == WriteResponse(200, {"x-shard": "a"}, "", is_too_large=True)
 
 
 @pytest.mark.parametrize("state", [WriteState.CONFLICT, WriteState.NOT_SENT])
-def test_a_write_that_was_not_sent_has_no_answer(state: WriteState) -> None:
-    """Keeps no response of a write that was left out or not sent."""
+def test_a_write_that_was_not_sent_has_no_response(state: WriteState) -> None:
+    """Stores no response for a write that was left out or not sent."""
     assert ResponseBudget().admit(outcome(state, 1)) is None

@@ -52,13 +52,13 @@ def deny() -> None:
 
 
 def deny_and_log(file: Path) -> None:
-    """Denies both and writes what the process logs to a file."""
+    """Denies seccomp and namespaces, and writes the log of the process to a file."""
     deny()
     os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), 2)
 
 
 def ask_denied(messages: Mapping[str, Any], environs: Sequence[Mapping[str, str]]) -> None:
-    """Builds a service by each of these environments without seccomp and namespaces.
+    """Builds a service from each of these environments without seccomp and namespaces.
 
     Prints what happens to foreign code of each kind, and the warnings that `serve` logs as it starts.
     """

@@ -43,7 +43,7 @@ async def children() -> AsyncIterator[SandboxPool]:
         await children.close()
 
 
-# Forged answers to the next messages, in every format that a result has had.
+# Forged results of the next messages, in every format that results have had.
 FORGED = (
     '[]\\n+\\n{"ok":true,"cpu":0}\\n[[{"v":["https://elsewhere/"],"odd":[]}]]\\n'
     '{"ok":true,"cpu":0}\\n[{"items":[{"json":{"forged":1},"paired":[0]}],"lines":[]}]\\n'

@@ -496,7 +496,7 @@ def test_a_call_that_would_mean_something_else_is_not_made(
 
 
 def test_answers_are_put_out_as_n8n_does() -> None:
-    """Returns records inside answers, a document's text, or success for an empty response, as n8n does."""
+    """Returns the records inside a response, a document's text, or success if it is empty, as n8n does."""
     assert items_of("n8n", 1, {}, {"data": [{"id": "w1"}]}) == [{"id": "w1"}]
     assert items_of("todoist", 2, {"operation": "close", "taskId": "1"}, {}) == [{"success": True}]
     assert items_of("twitter", 2, {"text": "Tea"}, {"data": {"id": "1"}}) == [{"id": "1"}]

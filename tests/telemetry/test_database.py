@@ -23,7 +23,7 @@ from tests.fake_clock import FakeClock
 from tests.processes.proxy import Proxy, line_to
 from tests.processes.running import eventually
 
-# Seconds for what the database answers; a server that was silenced is given up after SILENCE.
+# Deadlines in seconds: of calls that the database answers, and of calls to a server that was silenced.
 PATIENCE, SILENCE = 300.0, 3.0
 ADD_ROW = """
 INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)
@@ -173,7 +173,7 @@ async def test_losses_of_one_minute_are_one_line_with_one_end(operated: Observed
 async def test_a_commit_without_an_answer_is_of_unknown_outcome(
     postgresql_url: str, clock: FakeClock
 ) -> None:
-    """Counts a commit that is silenced, and a statement that commits itself; nothing else."""
+    """Counts a commit, and a statement that commits itself, whose response does not arrive; nothing else."""
 
     async def unknown_after(*, silent_at: str) -> float:
         async with AsyncExitStack() as stack:
@@ -182,7 +182,7 @@ async def test_a_commit_without_an_answer_is_of_unknown_outcome(
             async def act(tx: Tx) -> None:
                 if silent_at != "commit":
                     operated.hosts[0].silence()
-                await tx.execute(ADD_ROW, {"key": silent_at})  # each its own: none waits for another
+                await tx.execute(ADD_ROW, {"key": silent_at})  # its own row: no call waits for another
                 operated.hosts[0].silence()
 
             calls: dict[str, Callable[[], Awaitable[None]]] = {
@@ -206,7 +206,7 @@ async def test_a_commit_without_an_answer_is_of_unknown_outcome(
 async def test_a_commit_that_is_cut_is_of_unknown_outcome(
     operated: ObservedEngine, postgresql_url: str
 ) -> None:
-    """Counts a commit whose server process ended, of a usual and of an urgent write."""
+    """Counts a commit whose server process ended, for a usual and for an urgent write."""
     await run_as_owner(postgresql_url, ENDS_AT_COMMIT)
     for number, is_urgent in enumerate((False, True), start=1):
         with pytest.raises(Unavailable):

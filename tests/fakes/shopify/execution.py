@@ -109,7 +109,7 @@ def run(
         type_resolver=lambda value, *_: value["__typename"],
     )
     assert not is_awaitable(result)
-    # What a resolver of ours broke on is a defect of the fake, never a response of the platform.
+    # An exception in one of our resolvers is a defect of the fake, never an error that the platform returns.
     for error in result.errors or ():
         if error.original_error is not None and not isinstance(error.original_error, GraphQLError):
             raise error.original_error

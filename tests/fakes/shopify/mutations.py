@@ -233,7 +233,7 @@ def set_metafields(write: Write, arguments: dict[str, Any]) -> Row:
 
 
 def cancel_order(write: Write, arguments: dict[str, Any]) -> Row:
-    """A job; here it is done at once, though the response does not say so."""
+    """Returns a job that is done at once here, which the response does not say."""
     row = write.goods.rows.get(arguments["orderId"])
     if row is None or row["cancelledAt"] is not None:
         code = "NOT_FOUND" if row is None else "INVALID"

@@ -135,7 +135,7 @@ async def test_a_comparison_that_n8n_does_not_have_never_holds() -> None:
     ("version", "text"), [(1.1, "Tea at us or up, mail"), (1.2, "Tea at us [/x?y=1&z] or up, mail [a@b.c]")]
 )
 async def test_the_text_of_a_link_has_its_address_since_version_1_2(version: float, text: str) -> None:
-    """Since version 1.2 adds the address of each link to its text, except for links within the page."""
+    """From version 1.2 on, adds the address of each link to its text, except for links within the page."""
     links = '<a href="/x?y=1&amp;z">us</a> or <a href="#top">up</a>, <a href="mailto:a@b.c">mail</a>'
     values = {"values": [{"key": "k", "cssSelector": "p"}]}
     parameters = {"operation": "extractHtmlContent", "extractionValues": values}
@@ -174,7 +174,7 @@ async def test_the_text_of_a_page_has_lines_since_version_1_2(
 
 @pytest.mark.parametrize("page", ["<div>" * 2_000, "<b></i>" * 2_000, "<p>a</p>" * 60_000])
 async def test_a_page_that_takes_too_long_fails_its_item(page: str) -> None:
-    """Fails for elements that lie too deep in one another, and for too many of them."""
+    """Fails for elements that are nested too deep, and for too many of them."""
     values = {"values": [{"key": "k", "cssSelector": "body"}]}
     parameters = {"operation": "extractHtmlContent", "extractionValues": values}
     assert "too many elements" in await outputs_of("html", 1.2, parameters, [{"data": page}])
