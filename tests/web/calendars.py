@@ -51,7 +51,7 @@ async def read_occurrence(web: WebSite, row: dict[str, Any]) -> dict[str, Any]:
 
 
 async def wait_for_occurrence(web: WebSite, row: dict[str, Any], **expected: Any) -> None:
-    """Waits until the slot's occurrence has these values; a page shows a change before the response arrives."""
+    """Waits until this occurrence has these values; a page shows a change before the response arrives."""
 
     async def look() -> bool:
         now = await read_occurrence(web, row)
