@@ -3,8 +3,8 @@ import globals from "globals";
 import ts from "typescript-eslint";
 
 /**
- * The parser of scripts without what it tells of types. No rule asks for types, and one that did would stop the lint: told
- * of them, the parser of components reads each script twice.
+ * The parser of scripts without its type services. With them, the parser of components would parse each script twice;
+ * no rule here uses types, and one that did would fail with an error.
  */
 const scripts = {
   meta: ts.parser.meta,
@@ -31,7 +31,7 @@ export default ts.config(
       ],
       "svelte/button-has-type": "error",
       "svelte/no-target-blank": "error",
-      // What is not drawn need not be followed.
+      // Values that are not shown need not be reactive.
       "svelte/prefer-svelte-reactivity": "off",
       // The router is our own: addresses are made by address().
       "svelte/no-navigation-without-resolve": "off",

@@ -6,7 +6,7 @@ import { watch, type WatchOptions } from "./cache.svelte";
 
 type Path = PathOf<"get">;
 
-/** Call it while a component is made. `rows` takes them out of a response, `key` tells one from another. */
+/** Call it while a component is made. `rows` takes the rows out of a response, `key` tells one row from another. */
 export function paged<P extends Path, R>(
   request: () => [P, Args<"get", P>] | null,
   rows: (data: Data<"get", P>) => readonly R[],

@@ -1,4 +1,4 @@
-/** What the screens of connections read: all of them with their use, in one response of 200. */
+/** What the screens of connections read: up to 200 of them, with their use, in one response. */
 
 import { prefetch } from "../../api/cache.svelte";
 

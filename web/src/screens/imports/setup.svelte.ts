@@ -39,10 +39,10 @@ export class SetUp {
   /** The variables of n8n that it reads, with chosen workflows. */
   variables = $state.raw<readonly VariableRecord[]>([]);
   /** How it would run as it is set up now. */
-  response = $state.raw<ImportPreviewResponse>();
+  latestPreview = $state.raw<ImportPreviewResponse>();
   refused = $state.raw<Refused>();
   busy = $state(false);
-  /** Whether a person changed a field; the only connection there is chooses itself, and that is none of theirs. */
+  /** Whether a person changed a field. Where there is only one connection, it is chosen by itself, which does not count. */
   touched = $state(false);
   readonly record: ImportRecord;
   #begun = "";
@@ -63,9 +63,9 @@ export class SetUp {
     return this.record.needs.includes("store") || this.trigger.kind === "event";
   }
 
-  /** What the chosen store has no counterpart for: found beside what the import itself says. */
+  /** What the chosen store has no counterpart for, beyond what the import itself reports. */
   get lacking(): string[] {
-    const fresh = lackingOf(this.record.issues, this.response?.issues ?? []);
+    const fresh = lackingOf(this.record.issues, this.latestPreview?.issues ?? []);
     return this.store === null ? [] : fresh.map(({ step, message }) => (step === null ? message : `${step}: ${message}`));
   }
 
@@ -89,7 +89,7 @@ export class SetUp {
       const args = { params: { import_id: this.record.id }, body };
       const response = await call("post", "/v1/automations/imports/{import_id}/preview", args, { signal });
       if (signal.aborted) return;
-      this.response = response;
+      this.latestPreview = response;
       this.refused = undefined;
       // A chosen workflow can bring steps to bind and to choose for; others stay the objects they are.
       const rows = response.bindable as readonly ToBind[];
@@ -106,7 +106,7 @@ export class SetUp {
     this.busy = false;
   }
 
-  /** Makes the automation. The same asked again after a lost response makes no second one. */
+  /** Makes the automation. The same request, repeated after a lost response, makes no second one. */
   async make(): Promise<AutomationRecord> {
     const topics = this.trigger.kind === "event" ? { trigger: this.trigger } : {};
     const schedule = Object.fromEntries(Object.entries(this.schedule).filter(([, value]) => value !== null)) as { cadence: string };

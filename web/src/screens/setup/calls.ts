@@ -1,4 +1,4 @@
-/** What the gallery and the wizard read; a whole list of templates is one response. */
+/** What the gallery and the wizard read; one response has the whole list of templates. */
 
 import { prefetch } from "../../api/cache.svelte";
 import type { RouteLocation } from "../../router.svelte";
