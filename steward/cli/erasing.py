@@ -67,7 +67,7 @@ async def _rewrite_file(args: CliArgs) -> Facts:
     try:
         await asyncio.to_thread(compact, path)
     except NotRewritten as error:
-        message = f"The file was not rewritten ({error}). End other commands, or make room for a copy."
+        message = f"The file was not rewritten ({error}). End other commands, or free space for a copy."
         raise CommandFailed("not_rewritten", message) from error
     return {"file": str(path), "bytes": path.stat().st_size}
 

@@ -1,4 +1,4 @@
-"""What the commands say on a disk that is full or read-only, and that `doctor` finds it."""
+"""Tests what the commands report on a full or read-only disk, and that `doctor` detects it."""
 
 import io
 import shutil
@@ -43,7 +43,7 @@ def steward(disk: Path, sqlite_url: str) -> Commands:
 
 
 def test_a_full_disk_is_named(steward: Commands, disk: Path) -> None:
-    """Says that the disk is full, leaves no half of a copy, and goes on when there is room."""
+    """Says that the disk is full, leaves no partial copy, and succeeds once the disk has space."""
     assert steward("org", "create", "--name", "First").status == 0
     ballast = fill(disk)
     refused = steward("org", "create", "--name", "Second")

@@ -29,13 +29,13 @@ _MESSAGE = (
 
 
 def write_obstacle(file: Path) -> str | None:
-    """Returns why a database file cannot be written to, as a sentence; None if nothing is in the way."""
+    """Returns why a database file cannot be written to, as a sentence; None if it can be written to."""
     for path in (file.parent, file):
         if path.exists() and not os.access(path, os.W_OK):
             return f"{path} is not writable. Make it, or the disk it is on, writable."
     usage = shutil.disk_usage(file.parent)
     if usage.total and not usage.free:
-        return f"The disk of {file.parent} is full: make room."
+        return f"The disk of {file.parent} is full. Free space on it."
     return None
 
 
