@@ -57,7 +57,7 @@ os.environ["PGSSLMODE"] = "disable"
 # httpx imports sniffio at each request to an application: where it is absent, that searches every path again.
 if find_spec("sniffio") is None:
     sys.modules["sniffio"] = None  # type: ignore[assignment]
-# Seconds for a statement and for a connection: how fast the machine is, tests of deadlines alone ask.
+# Seconds for a statement and for a connection: only tests of deadlines depend on how fast the machine is.
 PATIENCE = 300.0
 
 # Whose tests take half a minute and more: they come first, so that no worker ends long after the other.
@@ -293,13 +293,13 @@ def _template(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def sqlite_url(request: pytest.FixtureRequest, session_folder: Path, tmp_path: Path) -> str:
-    """A fresh migrated SQLite database; for what SQLite alone has."""
+    """Returns a fresh migrated SQLite database, for what only SQLite has."""
     return copy_sqlite(session_folder, tmp_path / "steward.db", _template(request))
 
 
 @pytest.fixture
 def postgresql_url(request: pytest.FixtureRequest, clones: Clones) -> Iterator[str]:
-    """A fresh migrated PostgreSQL database; for what PostgreSQL alone has."""
+    """Returns a fresh migrated PostgreSQL database, for what only PostgreSQL has."""
     url = clones.clone(_template(request))
     yield url
     clones.drop_meanwhile(url)

@@ -37,7 +37,7 @@ HIDE_SESSIONS = (
 
 
 def make_templates(server: Server, session: Path) -> None:
-    """Makes the databases that PostgreSQL tests start from, migrated alone and with rows; once a session."""
+    """Makes the databases that PostgreSQL tests start from, only migrated and with rows; once a session."""
     asyncio.run(_make_templates(server, session))
 
 

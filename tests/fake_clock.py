@@ -99,7 +99,7 @@ class FakeClock:
         return self._now
 
     def jump(self, seconds: float) -> datetime:
-        """Sets the wall clock alone, forward or back, as an operator or the machine may. The new now."""
+        """Sets only the wall clock, forward or back, as an operator may. Returns the new time."""
         self._now += timedelta(seconds=seconds)
         return self._now
 

@@ -45,7 +45,7 @@ _SERVER_OPTIONS = (
 
 
 class NoPostgres(Exception):
-    """There is no usable PostgreSQL server on this machine, and none can be installed; says why."""
+    """No usable PostgreSQL server is on this machine, and none can be installed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

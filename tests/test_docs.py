@@ -46,7 +46,7 @@ _NAMES = {1: "Northwind Tea", 2: "Buying sheet", 3: "Ops channel"}
 
 @dataclass(frozen=True)
 class Example:
-    """A request of the page and what it says is answered; `work` alone lets the worker work."""
+    """A request of the page and its documented response; without a method, the worker runs instead."""
 
     method: str = ""
     path: str = ""

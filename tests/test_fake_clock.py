@@ -54,7 +54,7 @@ async def test_a_cancelled_sleeper_is_forgotten(clock: FakeClock) -> None:
 
 
 def test_a_jump_of_the_wall_clock_leaves_the_monotonic_one(clock: FakeClock) -> None:
-    """Wall-clock jumps with the monotonic clock left alone. See docs/guides/contributors.md#tests."""
+    """Jumps of the wall clock leave the monotonic clock unchanged. See docs/guides/contributors.md#tests."""
     typed_clock: Clock = clock
     before = typed_clock.monotonic()
     clock.jump(-600)

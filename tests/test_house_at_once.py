@@ -59,7 +59,7 @@ def _meant(path: Path, inside: ast.AST, node: ast.expr) -> tuple[Path, Function]
 
 
 def _is(test: ast.expr, dialect: str) -> bool:
-    """Whether a branch is of this engine alone: `tx.dialect == "sqlite"`, by itself or with more."""
+    """Returns whether a branch is only for this engine: `tx.dialect == "sqlite"`, by itself or with more."""
     parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
     return any(ast.unparse(part) == f"tx.dialect == '{dialect}'" for part in parts)
 

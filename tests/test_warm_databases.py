@@ -37,7 +37,7 @@ END $$
 def databases(
     clones: Clones, session_loop: SessionLoop, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[WarmDatabases]:
-    """Warm databases of this test alone."""
+    """Provides warm databases that only this test uses."""
     databases = WarmDatabases(clones, session_loop)
     monkeypatch.setattr(asyncpg, "connect", databases.connect)
     yield databases

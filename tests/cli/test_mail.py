@@ -1,4 +1,4 @@
-"""`steward mail test` and the check `mail`: the mail server's response in words."""
+"""`steward mail test` and the check `mail`: the mail server's reply in words."""
 
 from argparse import Namespace
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ async def _mail_check(args: CliArgs) -> Mapping[str, object]:
 
 
 async def test_a_test_mail_arrives(sqlite_url: str) -> None:
-    """Sends to the address alone and reports the server's response."""
+    """Sends only to that address and reports the server's reply."""
     script = MailScript()
     async with mail_server(script) as port:
         facts = await mail.test(_args(sqlite_url, port))

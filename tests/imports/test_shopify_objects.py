@@ -108,7 +108,7 @@ async def test_products_are_listed_by_title_with_the_chosen_fields(flow_shop: Fl
 
 @on_one_engine
 async def test_an_event_passes_its_object_on(flow_shop: FlowShop) -> None:
-    """Reads the object of an event, since a delivery has its ids and times alone."""
+    """Reads the object of an event, since a delivery has only its ids and times."""
     [order] = flow_shop.store.of("Order")
     displayed = "[o.name, o.financial_status, o.email, o.line_items.map(line => line.title)]"
     goods = ["Mug", "Pot", "Lid"]

@@ -353,7 +353,7 @@ async def test_reads_of_variables_have_findings(shop: Shop, case: str) -> None:
 
 @on_one_engine
 async def test_variables_of_unreached_steps_are_not_listed(shop: Shop) -> None:
-    """Lists the variables of running steps alone."""
+    """Lists only the variables of steps that run."""
     export = chain(code("A", "return []"), {**SHOWN, "disabled": True})
     export["nodes"].append(code("Off", "return [{json: {a: $env[1], b: $env.B}}]"))
     export["nodes"].append({**calling([SHOWN]), "name": "Unreached"})

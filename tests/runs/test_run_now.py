@@ -154,7 +154,7 @@ async def test_a_thousand_at_once_with_one_key_make_one_run(shop: Shop) -> None:
 
 
 async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> None:
-    """Each request of a batch is accepted or refused as if it came alone.
+    """Each request of a batch is accepted or refused as if it were the only one.
 
     See docs/design/storage.md#group-commit and docs/design/runs.md#run-queue.
     """

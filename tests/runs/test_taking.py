@@ -158,7 +158,7 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
 
 
 async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(shop: Shop) -> None:
-    """Runs started and ended in one batch are each handled alone: one is lost, one has a successor.
+    """Runs started and ended in one batch are each handled on their own: one is lost, one has a successor.
 
     See docs/design/storage.md#group-commit and docs/design/runs.md#claim.
     """

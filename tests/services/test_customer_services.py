@@ -441,7 +441,7 @@ def test_unsupported_node_parameters_are_errors(kind: str, parameters: dict[str,
 
 
 def test_answers_of_pipedrive_are_its_records() -> None:
-    """Returns Pipedrive's records alone, nothing for no data, and search hits with their score."""
+    """Returns only Pipedrive's records, nothing for no data, and search hits with their score."""
     assert items_of("pipedrive", 1, {"title": "Tea"}, {"success": True, "data": {"id": 1}}) == [{"id": 1}]
     assert items_of("pipedrive", 1, {"operation": "getAll"}, {"success": True, "data": None}) == []
     request_body = {"operation": "search", "term": "tea"}

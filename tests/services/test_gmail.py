@@ -98,7 +98,7 @@ async def test_a_message_is_sent_after_approval_and_its_ids_are_passed_on(
 async def test_a_reply_stays_in_its_thread_and_goes_to_the_others(
     shop: Shop, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Replies in the thread with its references, to everybody but the mailbox or to the sender alone.
+    """Replies in the thread with its references, to everybody but the mailbox or only to the sender.
 
     The sender is reached where they want replies sent.
     """

@@ -384,7 +384,7 @@ def test_a_read_asks_for_what_its_parameters_say(
 
 
 def test_a_message_of_version_1_and_a_raw_one_are_whole() -> None:
-    """Shortens a message in version 2 alone, unless the step asks for raw output."""
+    """Shortens a message only in version 2, unless the step asks for raw output."""
     whole = {"id": "m", "from": person("a@b.example"), "toRecipients": []}
     assert items_of("microsoftOutlook", 1, {"operation": "get", "messageId": "m"}, whole) == [whole]
     raw = {"operation": "get", "messageId": "m", "output": "raw"}

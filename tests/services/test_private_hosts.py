@@ -322,7 +322,7 @@ def test_an_address_that_only_an_account_may_call_asks_for_one(origin: str) -> N
     "url", ["http://exa$mple.com:80", "http://a..b:8080", "ftp://localhost/x", "=http://{{ 1 }}:8080/x"]
 )
 def test_an_address_that_is_none_asks_for_no_account(url: str) -> None:
-    """Binds no account to a step whose host is no name, or comes from an expression."""
+    """Binds no account to a step whose host is not a name, or comes from an expression."""
     made_step = next(made for made in read_value(chain(http("Ask", url))).plan.steps if made.name == "Ask")
     assert made_step.origin is not None
     assert made_step.origin.needs is None

@@ -360,7 +360,7 @@ async def test_a_database_is_asked_by_posts_that_only_read(shop: Shop, service: 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_a_post_that_is_no_query_is_no_read(shop: Shop, service: FakeService) -> None:
-    """Refuses a read by POST to any path that is no query."""
+    """Refuses a read by POST to any path that is not a query."""
     notion = await shop.connect("notion", SETTINGS["notion"])
     connector = BUILT["notion"]
     secrets = ConnectionSecrets(

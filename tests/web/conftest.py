@@ -16,7 +16,7 @@ from tests.web.profiles import Profiles, close
 from tests.web.site import WebSite, open_web_site
 
 Look = Callable[..., Awaitable[OpenPage]]
-# Pages are closed before optimizing their code pays off: V8 does so for what is called very often alone.
+# Pages are closed before optimizing their code pays off: V8 then does so only for what is called very often.
 _FEWER_OPTIMIZATIONS = "--js-flags=--no-turbofan --invocation-count-for-maglev=1500"
 # A machine at work is slow, not wrong: what a test waits for comes or never comes.
 expect.set_options(timeout=60_000)

@@ -1,4 +1,4 @@
-"""Two ways to use a page: by keyboard alone at a desk, and with a finger on a phone."""
+"""Two ways to use a page: only with the keyboard at a desk, and with a finger on a phone."""
 
 import re
 from dataclasses import dataclass, field

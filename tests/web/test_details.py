@@ -57,7 +57,7 @@ async def test_a_failure_that_other_inputs_mend_leads_to_them(open_page: Look, w
 
 
 async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(open_page: Look, web: WebSite) -> None:
-    """An unchanged time is no move, and table cells show all their text at three widths."""
+    """An unchanged time is not a move, and table cells show all their text at three widths."""
     await web.automation("To stay where it is", schedule={"cadence": "daily", "run_at": "03:00"})
     seen = await open_page("owner")
     page = seen.page

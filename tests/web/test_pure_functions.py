@@ -94,7 +94,7 @@ def test_the_page_computes_as_python_and_the_service_do(built: None, tmp_path: P
     try:
         cases = clocks | _of_the_case_files()
     except pytest.skip.Exception:
-        # Without the case files beside the repository the clocks alone are compared.
+        # Without the case files beside the repository only the clocks are compared.
         _assert_vitest_passes(tmp_path, FILES[:1], clocks)
         raise
     _assert_vitest_passes(tmp_path, FILES, cases)

@@ -1,4 +1,4 @@
-"""Tests what people come for, each to its end: by keyboard alone at a desk and with a finger on a phone.
+"""Tests the main tasks from start to end: only with the keyboard at a desk, and with a finger on a phone.
 
 See docs/design/web.md#tests. Approving thousands of changes is in test_many_changes.py.
 """
