@@ -109,7 +109,7 @@ def _space_of(folder: Path) -> str:
     share = usage.free / usage.total
     words = f"{share:.0%} of the disk is free ({usage.free // 2**20:,} MiB)."
     if share < _MIN_FREE:
-        raise CheckFailed(f"{words} Free space: below 10 % runs are at risk.")
+        raise CheckFailed(f"{words} Free some space: below 10 % runs are at risk.")
     return words
 
 

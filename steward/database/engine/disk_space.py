@@ -35,7 +35,7 @@ def write_obstacle(file: Path) -> str | None:
             return f"{path} is not writable. Make it, or the disk it is on, writable."
     usage = shutil.disk_usage(file.parent)
     if usage.total and not usage.free:
-        return f"The disk of {file.parent} is full. Free space on it."
+        return f"The disk of {file.parent} is full. Free some space on it."
     return None
 
 
