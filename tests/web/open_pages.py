@@ -117,6 +117,12 @@ _TEXTS = """(part) => [...document.querySelectorAll(`${part} *`)]
     .map((one) => `${one.tagName.toLowerCase()}: ${one.textContent.trim().slice(0, 80)}`)"""
 
 
+# The texts of the innermost elements that reach beyond the right edge of the window.
+_BEYOND = """() => [...document.querySelectorAll('body *')]
+    .filter((part) => !part.children.length && part.getBoundingClientRect().right > innerWidth)
+    .map((part) => `${part.tagName} ${part.textContent.slice(0, 80)}`).slice(0, 5)"""
+
+
 @dataclass
 class OpenPage:
     """One page in one browser context."""
@@ -195,7 +201,7 @@ class OpenPage:
             await self.page.set_viewport_size({"width": width, "height": height})
             wide = await self.page.evaluate("document.documentElement.scrollWidth")
             if wide > width:
-                faults.append(f"{width} px: the page is {wide} px wide")
+                faults.append(f"{width} px: the page is {wide} px wide: {await self.page.evaluate(_BEYOND)}")
             for script in (_CUT, _CELLS) if cells else (_CUT,):
                 faults += [f"{width} px: cut off: {words}" for words in await self.page.evaluate(script)]
         return faults

@@ -108,7 +108,7 @@ LISTS = (
     "/people",
     "/inbox",
 )
-DESK_WIDTHS = (1024, 1160, 1280, 1440)
+DESK_WIDTHS = (1024, 1160, 1280, 1366, 1440)
 LONG_NAME = "Northwind Gifts & Homeware (Wholesale)"
 # What a finger has to hit; a run in a strip or a grid also stands in a list, and a change's row opens it too.
 _LOW_TARGETS = """() => [...document.querySelectorAll('a, button, input, select, textarea, summary')]
@@ -199,7 +199,7 @@ async def _low_targets(seen: OpenPage, name: str) -> list[str]:
 
 
 async def test_lists_fit_every_width_of_a_desk_with_long_names(open_page: Look, web: WebSite) -> None:
-    """No list scrolls sideways or cuts a text from 1024 px on, one of several stores having a long name.
+    """No list scrolls sideways or cuts a text from 1024 px on, with a long name and runs of the widest words.
 
     See docs/design/web.md#look.
     """
@@ -212,14 +212,25 @@ async def test_lists_fit_every_width_of_a_desk_with_long_names(open_page: Look, 
         body = (await response.text()).replace('"The shop"', f'"{LONG_NAME}"', 1)
         await route.fulfill(response=response, body=body)
 
+    async def widen(route: Route) -> None:
+        response = await route.fetch()
+        body = await response.json()
+        for index, run in enumerate(body["data"]["runs"]):
+            run |= {"started_by": "event", "mode": "test", "status": "waiting_approval"}
+            body["data"]["store_labels"][run["id"]] = ("The shop", "Another shop")[index % 2]
+        await route.fulfill(response=response, json=body)
+
     for path in ("**/app/overview*", "**/v1/automations?*", "**/v1/automations/approvals*"):
         await seen.page.route(path, rename)
+    await seen.page.route("**/app/runs?*", widen)
     faults: list[str] = []
     await seen.open("/account")
     for path in LISTS:
         await seen.follow(path)
         if path in ("/", "/automations"):
             await expect(seen.page.get_by_text(LONG_NAME).first).to_be_attached()
+        if path == "/runs":
+            await expect(seen.page.get_by_text("By a store event").last).to_be_attached()
         faults += [f"{path}: {fault}" for fault in await seen.layout_faults(DESK_WIDTHS, cells=True)]
     # A response may still be on its way to be rewritten.
     await seen.page.unroute_all(behavior="ignoreErrors")

@@ -63,4 +63,4 @@ async def test_a_store_event_starts_an_activated_automation(open_page: Look, web
 
     await eventually(started)
     await page.reload()
-    await expect(page.get_by_role("table", name="Runs")).to_contain_text("By an event of the store")
+    await expect(page.get_by_role("table", name="Runs")).to_contain_text("By a store event")

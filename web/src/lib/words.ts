@@ -52,7 +52,7 @@ export const ROLES: Readonly<Record<string, { name: string; words: string }>> = 
 
 export const STARTED_BY: Readonly<Record<string, string>> = {
   schedule: "By schedule",
-  event: "By an event of the store",
+  event: "By a store event",
   hand: "By hand",
 };
 
