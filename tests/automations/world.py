@@ -321,7 +321,7 @@ class World:
         """Ends a started run and promotes the next."""
 
         async def act(tx: Tx) -> None:
-            await transitions.finish(tx, lease, status)
+            await transitions.finish(tx, lease, status, code=None, message=None)
             await run_queue.promote_next(tx, lease.org, automation.id)
 
         await self.write(act, lease.org)

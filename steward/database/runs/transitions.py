@@ -232,8 +232,8 @@ async def finish(
     *,
     code: str | None,
     message: str | None,
-    summary: JsonObject | None,
-    result: JsonObject | None,
+    summary: JsonObject | None = None,
+    result: JsonObject | None = None,
 ) -> bool:
     """Ends the run with its outcome, as `set_outcome` does; returns False when it was lost."""
     touched = await tx.execute(
