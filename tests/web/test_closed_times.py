@@ -139,13 +139,13 @@ async def test_the_form_shows_every_fault_that_the_service_names(open_page: Look
     await page.get_by_role("button", name="Close a time").click()
     dialog = page.get_by_role("dialog", name="Close a time")
     await expect(dialog.get_by_text("in the next 30 days")).to_be_visible()
-    await dialog.get_by_label("For").select_option(label="The store Gone")
-    await expect(dialog.get_by_label("For")).to_have_accessible_description(
+    await dialog.get_by_label("For", exact=True).select_option(label="The store Gone")
+    await expect(dialog.get_by_label("For", exact=True)).to_have_accessible_description(
         "There is no such store. Use an id from the list of stores."
     )
     await expect(dialog.get_by_text("in the next 30 days")).to_have_count(0)
     assert await seen.audit() == []
-    await dialog.get_by_label("For").select_option(label="Everything")
+    await dialog.get_by_label("For", exact=True).select_option(label="Everything")
     await expect(dialog.get_by_text("in the next 30 days")).to_be_visible()
     await dialog.get_by_role("button", name="Cancel").click()
 
