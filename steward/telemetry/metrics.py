@@ -34,7 +34,7 @@ class Metrics:
         self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
-        # Per name the series of each combination of labels: looked up anew, each costs as much as its change.
+        # The series of each name by their labels: the library's own lookup costs as much as counting.
         self._series: dict[str, dict[tuple[tuple[str, str], ...], Any]] = {}
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:

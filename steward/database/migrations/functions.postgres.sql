@@ -66,8 +66,8 @@ BEGIN
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME;
 END $$;
 
--- Copies the schedule's `turn` to a live run that is queued or promoted. Raises `queued_at` of a blocked run to that of the
--- active run, so that searches for blocked runs can start there. Every caller has locked the schedule's row, which is the
+-- Copies the schedule's `turn` to a live run that is queued or promoted by a statement that does not set it. Raises
+-- `queued_at` of a blocked run to that of the active run, so that searches for blocked runs can start there. Every caller has locked the schedule's row, which is the
 -- queue's lock; it is locked here too, so that `runs_active` refuses a second active run of a caller that has not.
 CREATE OR REPLACE FUNCTION steward_take_turn() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public AS $$
