@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 from playwright.async_api import expect
 
-from tests.web.calendars import local, time_of, zone_in_daytime
+from tests.web.calendars import in_minutes, local, time_of, zone_in_daytime
 from tests.web.conftest import Look
-from tests.web.site import WebSite
+from tests.web.site import WebSite, unused
 
 # A chip is tall enough for its words, and the last line of its day holds it whole.
 _WHOLE = """() => {
@@ -26,7 +26,8 @@ async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_li
     open_page: Look, web: WebSite
 ) -> None:
     """A run by hand links to itself, many runs a day form one strip, and each automation has a colour."""
-    by_hand = await web.automation("Started by me", schedule={"cadence": "daily", "run_at": "04:00"})
+    # Half a day away: a week draws runs less than half an hour apart as one.
+    by_hand = await web.automation("Started by me", **await in_minutes(web, 12 * 60))
     run = await web.run(by_hand["id"], "in-the-calendar")
     hourly = await web.automation("Each hour", schedule={"cadence": "hourly"})
     zone = await zone_in_daytime(web)
@@ -70,7 +71,8 @@ async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_li
 
 async def test_on_a_phone_month_and_week_open_at_today(open_page: Look, web: WebSite) -> None:
     """A phone shows dots a day, the chosen day's runs and three days a week; nothing is cut off."""
-    automation = await web.automation("On the phone", schedule={"cadence": "daily", "run_at": "23:55"})
+    name = unused("On the phone")
+    automation = await web.automation(name, **await in_minutes(web, 12 * 60))
     await web.automation("Hourly too", schedule={"cadence": "hourly"})
     await web.run(automation["id"], "on-the-phone")
     zone = await zone_in_daytime(web)
@@ -82,7 +84,7 @@ async def test_on_a_phone_month_and_week_open_at_today(open_page: Look, web: Web
     await expect(pressed).to_have_attribute("data-day", str(today))
     await expect(pressed).to_have_accessible_name(re.compile(r"1 waiting for approval"))
     await expect(page.get_by_role("heading", name=re.compile("^Today, "))).to_be_visible()
-    own_value = page.get_by_role("listitem").filter(has_text="On the phone").filter(has_text="by hand")
+    own_value = page.get_by_role("listitem").filter(has_text=name).filter(has_text="by hand")
     await expect(own_value).to_be_visible()
     other = page.locator(f"button[data-day='{today + timedelta(days=1)}']")
     if await other.count():
@@ -99,7 +101,7 @@ async def test_on_a_phone_month_and_week_open_at_today(open_page: Look, web: Web
     # Closed times of other tests are listed above the grid and may push it down.
     await page.locator(".grid").evaluate("(grid) => grid.scrollIntoView()")
     await expect(
-        page.get_by_role("link", name=re.compile("On the phone, Waiting for approval, by hand"))
+        page.get_by_role("link", name=re.compile(f"{name}, Waiting for approval, by hand"))
     ).to_be_in_viewport()
     # A run of half an hour is a target for a finger (docs/design/web.md#small-screens).
     await page.wait_for_function(
