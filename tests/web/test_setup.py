@@ -184,6 +184,7 @@ async def test_an_error_of_the_service_focuses_its_field(open_page: Look, web: W
     await expect(page.get_by_label("How often")).to_have_value("once")
     await page.get_by_role("button", name="Create", exact=True).click()
     await expect(page).to_have_url(re.compile(r"/automations/[0-9A-Z]{26}$"))
-    [stored] = (await owner.call("GET", "/v1/automations?q=Prices%20from"))["automations"]
+    automation_id = page.url.rpartition("/")[2]
+    stored = (await owner.call("GET", f"/v1/automations/{automation_id}"))["automation"]
     assert stored["inputs"]["sheet"] == {"integration_id": new_sheet, "spreadsheet_id": None, "tab": "Prices"}
     assert (stored["schedule"]["cadence"], stored["inputs"]["price_column"]) == ("once", "Price")
