@@ -16,8 +16,8 @@ from steward.api.http.router import Routes
 from steward.api.operations import OPERATIONS
 from tests.databases import copy_migrated_sqlite
 from tests.fake_clock import FakeClock
-from tests.furnished_service import FurnishedService
 from tests.people import Caller
+from tests.populated_service import PopulatedService
 from tests.service import LOGIN
 from tests.source import ROOT
 from tests.test_docs import PAGE, Example, Reader, examples, opened_as_shown
@@ -28,7 +28,7 @@ HIDDEN = "<ACCESS_TOKEN>"
 Examples = dict[str, dict[str, Any]]
 
 
-async def recorded(furnished: FurnishedService, owner: Caller) -> Examples:
+async def recorded(populated: PopulatedService, owner: Caller) -> Examples:
     """By operation, the first example of the page that succeeded: `path`, `request` or null, and `answer`."""
     routes: Routes[Operation] = Routes(OPERATIONS)
     results: Examples = {}
@@ -39,7 +39,7 @@ async def recorded(furnished: FurnishedService, owner: Caller) -> Examples:
             key = f"{method} {row.methods[method].path}"
             results.setdefault(key, _as_recorded(path, request, response))
 
-    reader = Reader(furnished, await furnished.service.token("member"))
+    reader = Reader(populated, await populated.service.token("member"))
     for example in examples(PAGE.read_text("utf-8")):
         response = await reader.follow(example)
         if response is not None and example.path == LOGIN and _is_json(example):
@@ -56,13 +56,13 @@ async def recorded(furnished: FurnishedService, owner: Caller) -> Examples:
         [waiting] = (await owner.get(f"{PREFIX}/approvals")).data["approvals"]
         path = f"{PREFIX}/approvals/{waiting['id']}/{decision}"
         note("POST", path, body, (await owner.post(path, body)).body)
-        await furnished.shop.drain()
+        await populated.shop.drain()
         if decision == "approve":
             path, body = f"{PREFIX}/runs/{waiting['run_id']}/undo", {"idempotency_key": "undo-of-a-run"}
             note("POST", path, body, (await owner.post(path, body)).body)
         again = {"idempotency_key": f"after-{decision}"}
         await owner.post(f"{PREFIX}/{waiting['automation_id']}/runs", again)
-        await furnished.shop.drain()
+        await populated.shop.drain()
     return dict(sorted(results.items()))
 
 
@@ -76,9 +76,9 @@ def _is_json(sent: Example) -> bool:
 
 async def _record(folder: Path) -> Examples:
     url = await asyncio.to_thread(copy_migrated_sqlite, folder, folder / "steward.db")
-    furnished, owner = await opened_as_shown(url, FakeClock(), folder / "world")
-    record = await recorded(furnished, owner)
-    await furnished.close()
+    populated, owner = await opened_as_shown(url, FakeClock(), folder / "world")
+    record = await recorded(populated, owner)
+    await populated.close()
     return record
 
 

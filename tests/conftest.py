@@ -28,7 +28,7 @@ from tests.authz.two_organizations import RowsOfTwo
 from tests.databases import (
     MIGRATED,
     WITH_CAST,
-    WITH_FURNISHED,
+    WITH_POPULATED,
     WITH_SHOP,
     WITH_TWO,
     Clones,
@@ -38,7 +38,7 @@ from tests.databases import (
 )
 from tests.event_loop import SessionLoop
 from tests.fake_clock import FakeClock
-from tests.furnished_service import FurnishedRows
+from tests.populated_service import PopulatedRows
 from tests.postgres_server import NoPostgres, shared_server, stop_shared, temporary_folder
 from tests.service import Cast, approver, member, nobody, owner, service, stranger
 from tests.shared_sandbox import shared_sandbox
@@ -94,7 +94,7 @@ _TEMPLATES = {
     "cast": WITH_CAST,
     "owner_of_shop": WITH_SHOP,
     "rows_of_two": WITH_TWO,
-    "furnished_rows": WITH_FURNISHED,
+    "populated_rows": WITH_POPULATED,
 }
 
 _Part = TypeVar("_Part")
@@ -341,14 +341,14 @@ def owner_of_shop(request: pytest.FixtureRequest, session_folder: Path) -> Actor
 
 @pytest.fixture
 def rows_of_two(request: pytest.FixtureRequest, session_folder: Path) -> RowsOfTwo:
-    """Two furnished organizations, which the database of a test that asks for them holds already."""
+    """Two populated organizations, which the database of a test that asks for them holds already."""
     return load_rows(session_folder, WITH_TWO, _url(request), RowsOfTwo)
 
 
 @pytest.fixture
-def furnished_rows(request: pytest.FixtureRequest, session_folder: Path) -> FurnishedRows:
+def populated_rows(request: pytest.FixtureRequest, session_folder: Path) -> PopulatedRows:
     """The cast with its connections, which the database of a test with this fixture holds already."""
-    return load_rows(session_folder, WITH_FURNISHED, _url(request), FurnishedRows)
+    return load_rows(session_folder, WITH_POPULATED, _url(request), PopulatedRows)
 
 
 def _url(request: pytest.FixtureRequest) -> str:

@@ -18,7 +18,7 @@ from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import SqliteEngine
 from tests.authz.two_organizations import create_two
 from tests.fake_clock import START, FakeClock
-from tests.furnished_service import create_furnished
+from tests.populated_service import create_populated
 from tests.postgres_server import Server, locked
 from tests.runs.shop import create_shop
 from tests.service import create_cast
@@ -28,7 +28,7 @@ MIGRATED = "steward_migrated"
 WITH_CAST = "steward_with_cast"
 WITH_SHOP = "steward_with_shop"
 WITH_TWO = "steward_with_two"
-WITH_FURNISHED = "steward_furnished"
+WITH_POPULATED = "steward_populated"
 # As where `migrate` may not grant pg_read_all_stats: in one database, as a grant is of the whole server.
 HIDE_SESSIONS = (
     "ALTER FUNCTION queue_open_transactions() OWNER TO steward_app;"
@@ -78,7 +78,7 @@ _FILLS: Final[Mapping[str, Callable[[str], Awaitable[object]]]] = {
     WITH_CAST: lambda url: _fill_by_engine(url, create_cast),
     WITH_SHOP: create_shop,
     WITH_TWO: lambda url: _fill_by_engine(url, create_two),
-    WITH_FURNISHED: create_furnished,
+    WITH_POPULATED: create_populated,
 }
 
 

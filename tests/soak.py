@@ -82,7 +82,7 @@ PARTS = (
                                 "CRASH_FAULTY_KILLS": "3"}),
     Part("answers", "kills of runs that read the answers to what they send",
          ("tests/imports/responses/test_kills.py",), 60, 2,
-         lambda number, tries: {"CRASH_ANSWERS": f"{tries}", "CRASH_SEED": f"{number}"}),
+         lambda number, tries: {"CRASH_RESPONSES": f"{tries}", "CRASH_SEED": f"{number}"}),
     Part("stalls", "a stop and a cancel before each write, and wrong engines that must be caught",
          ("tests/crash/test_stalls.py", "tests/crash/test_wrong_engines.py",
           "tests/crash/test_operations.py", "tests/crash/test_truth.py"),

@@ -15,8 +15,8 @@ from steward.api.http.statuses import STATUS
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from tests.documents import citations, documents, links, named_paths, problem
 from tests.fake_clock import FakeClock
-from tests.furnished_service import FurnishedService, open_furnished_service
 from tests.people import ApiResponse, Caller
+from tests.populated_service import PopulatedService, open_populated_service
 from tests.service import LOGIN
 from tests.source import ROOT, name_of
 from tests.web import test_looks, test_setup_looks
@@ -74,16 +74,16 @@ def examples(text: str) -> Iterator[Example]:
 class Reader:
     """Follows the page: knows what the page's own ids and times stand for in this run."""
 
-    def __init__(self, furnished: FurnishedService, token: Caller) -> None:
-        self._furnished, self._token = furnished, token
-        body = furnished.service.login_body("member")
+    def __init__(self, populated: PopulatedService, token: Caller) -> None:
+        self._populated, self._token = populated, token
+        body = populated.service.login_body("member")
         self._real = {"<CLIENT_ID>": body["client_id"], "<CLIENT_SECRET>": body["client_secret"]}
 
     async def follow(self, example: Example) -> ApiResponse | None:
         """Makes the example's call, compares and returns the response; without a call, drains the queue."""
-        self._furnished.service.clock.tick(1)
+        self._populated.service.clock.tick(1)
         if not example.method:
-            await self._furnished.shop.drain()
+            await self._populated.shop.drain()
             return None
         response = await self._call(example)
         where = f"{example.method} {example.path}"
@@ -107,7 +107,7 @@ class Reader:
             json.loads(content)
             headers["Content-Type"] = "application/json"
         is_open = path.startswith((LOGIN, "/readyz")) or "Authorization" in headers
-        caller = self._furnished.service.nobody() if is_open else self._token
+        caller = self._populated.service.nobody() if is_open else self._token
         return await caller.call(example.method, path, content=content.encode() or None, headers=headers)
 
     def _translated(self, text: str) -> str:
@@ -142,23 +142,23 @@ class Reader:
 
 async def opened_as_shown(
     database_url: str, clock: FakeClock, folder: Path
-) -> tuple[FurnishedService, Caller]:
+) -> tuple[PopulatedService, Caller]:
     """The whole service with the page's names of what is connected, and its owner."""
-    furnished = await open_furnished_service(database_url, clock, folder)
-    owner = await furnished.service.web("owner")
+    populated = await open_populated_service(database_url, clock, folder)
+    owner = await populated.service.web("owner")
     for number, name in _NAMES.items():
         renamed = await owner.patch(f"/app/connections/{number}", {"name": name})
         assert renamed.status == 200
-    return furnished, owner
+    return populated, owner
 
 
 async def test_the_examples_of_the_page_are_true(database_url: str, clock: FakeClock, tmp_path: Path) -> None:
-    """Each request of the page, in order and against a furnished service, gets the response shown."""
-    furnished, _ = await opened_as_shown(database_url, clock, tmp_path)
-    reader = Reader(furnished, await furnished.service.token("member"))
+    """Each request of the page, in order and against a populated service, gets the response shown."""
+    populated, _ = await opened_as_shown(database_url, clock, tmp_path)
+    reader = Reader(populated, await populated.service.token("member"))
     for example in examples(PAGE.read_text("utf-8")):
         await reader.follow(example)
-    await furnished.close()
+    await populated.close()
 
 
 def test_every_operation_of_the_api_has_an_example() -> None:

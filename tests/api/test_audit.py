@@ -8,11 +8,11 @@ from typing import Any
 from steward.accounts import audit_check
 from steward.accounts.audit_check import Anchor
 from steward.runs.tasks import maintenance
-from tests.furnished_service import FurnishedService, furnished
 from tests.people import Caller
+from tests.populated_service import PopulatedService, populated
 from tests.service import Service
 
-__all__ = ["furnished"]
+__all__ = ["populated"]
 
 AUDIT, EXPORT = "/app/audit", "/app/audit/export"
 PREFIX = "/v1/automations"
@@ -88,10 +88,10 @@ async def test_an_export_is_written_into_the_log_and_can_be_verified(service: Se
     assert "format" in (await owner.get(EXPORT, format="pdf")).errors
 
 
-async def test_the_page_shows_what_the_worker_found(furnished: FurnishedService) -> None:
+async def test_the_page_shows_what_the_worker_found(populated: PopulatedService) -> None:
     """Shows the sequence number up to which the worker verified the chain, which is the head of the log."""
-    owner = await furnished.service.web("owner")
-    ctx = furnished.shop.service.worker_context
+    owner = await populated.service.web("owner")
+    ctx = populated.shop.service.worker_context
     assert await maintenance.check_audit_logs(ctx, ctx.worker_rules.audit_anchor) is False
     page = (await owner.get(AUDIT)).data
     assert page["check"]["seq"] == page["head"]["seq"]
@@ -99,29 +99,29 @@ async def test_the_page_shows_what_the_worker_found(furnished: FurnishedService)
     assert page["check"]["at"] is not None
 
 
-async def test_acts_on_runs_and_connections_are_logged(furnished: FurnishedService) -> None:
+async def test_acts_on_runs_and_connections_are_logged(populated: PopulatedService) -> None:
     """Describes connecting, approving, rejecting, undoing and disconnecting in sentences."""
-    owner = await furnished.service.web("owner")
-    store = furnished.number("woocommerce")
+    owner = await populated.service.web("owner")
+    store = populated.number("woocommerce")
     hide: dict[str, Any] = {"template_id": "hide-out-of-stock-products", "name": "Hide", "inputs": {}}
     hide |= {"schedule": {"cadence": "manual"}, "integration_id": store}
     new_automation = (await owner.post(PREFIX, hide)).data["automation"]
     run = (await owner.post(f"{PREFIX}/{new_automation['id']}/runs", {"idempotency_key": "one"})).data["run"]
-    await furnished.shop.drain()
+    await populated.shop.drain()
     waiting = (await owner.get(f"{PREFIX}/runs/{run['id']}")).data["run"]
     changes = (await owner.get(f"{PREFIX}/runs/{run['id']}/changes")).data["changes"]
     body = {"version": 1, "except": [changes[0]["id"]]}
     assert (await owner.post(f"{PREFIX}/approvals/{waiting['approval_id']}/approve", body)).status == 200
-    await furnished.shop.drain()
+    await populated.shop.drain()
     assert (await owner.post(f"{PREFIX}/runs/{run['id']}/undo", {"idempotency_key": "back"})).status == 201
-    await furnished.shop.drain()
+    await populated.shop.drain()
     [waiting] = (await owner.get(f"{PREFIX}/approvals")).data["approvals"]
     assert (await owner.post(f"{PREFIX}/approvals/{waiting['id']}/approve", {"version": 1})).status == 200
-    await furnished.shop.drain()
+    await populated.shop.drain()
     assert (
         await owner.post(f"{PREFIX}/{new_automation['id']}/runs", {"idempotency_key": "two"})
     ).status == 201
-    await furnished.shop.drain()
+    await populated.shop.drain()
     [waiting] = (await owner.get(f"{PREFIX}/approvals")).data["approvals"]
     assert (await owner.post(f"{PREFIX}/approvals/{waiting['id']}/reject", {"version": 1})).status == 200
     assert (await owner.post(f"/app/connections/{store}/disconnect")).status == 200

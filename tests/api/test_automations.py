@@ -143,7 +143,7 @@ async def test_a_created_automation_has_every_field(desk: AutomationsApi) -> Non
     assert (response.status, response.data) == (200, {"automation": automation})
 
 
-async def test_an_event_trigger_is_answered_with_seven_fields(desk: AutomationsApi) -> None:
+async def test_an_event_trigger_is_returned_with_seven_fields(desk: AutomationsApi) -> None:
     """Answers an event trigger with all of its seven fields; it is `off` until the automation is active.
 
     See docs/design/api/automations.md#trigger.
@@ -309,7 +309,7 @@ async def test_faults_of_an_update(desk: AutomationsApi) -> None:
         assert (response.status, sorted(response.errors)) == (422, paths), body
 
 
-async def test_a_stale_update_answers_what_is_current(desk: AutomationsApi) -> None:
+async def test_a_stale_update_returns_what_is_current(desk: AutomationsApi) -> None:
     """Answers 409 with the current automation when an update names an outdated version.
 
     See docs/design/api/conventions.md#envelope.

@@ -10,23 +10,23 @@ from steward.api.application import create
 from steward.api.operations import OPERATIONS
 from steward.connectors.base.connector import Destination
 from steward.model.connection import ConnectionState
-from tests.furnished_service import FurnishedService, furnished
 from tests.people import Caller
+from tests.populated_service import PopulatedService, populated
 
-__all__ = ["furnished"]
+__all__ = ["populated"]
 
 PATH = "/v1/automations/destinations"
 
 
 @pytest.fixture
-async def token(furnished: FurnishedService) -> Caller:
+async def token(populated: PopulatedService) -> Caller:
     """Returns the member's token caller."""
-    return await furnished.service.token("member")
+    return await populated.service.token("member")
 
 
-def reads(furnished: FurnishedService) -> int:
+def reads(populated: PopulatedService) -> int:
     """Returns how many read requests the fake platforms have received."""
-    total: int = furnished.shop.world.state.ledger.reads_total
+    total: int = populated.shop.world.state.ledger.reads_total
     return total
 
 
@@ -44,22 +44,22 @@ class ChosenDestinations:
         return [Destination(f"id {name}", "tab", name, parent) for name in self.names]
 
 
-def offering(furnished: FurnishedService, names: list[str]) -> ChosenDestinations:
+def offering(populated: PopulatedService, names: list[str]) -> ChosenDestinations:
     """Replaces the spreadsheet connector of the service by one with these destinations."""
-    connectors = dict(furnished.service.context.vault.connectors)
+    connectors = dict(populated.service.context.vault.connectors)
     many = ChosenDestinations(connectors["spreadsheet"], names)
-    vault = replace(furnished.service.context.vault, connectors={**connectors, "spreadsheet": many})
-    furnished.service.context = replace(furnished.service.context, vault=vault)
-    furnished.service.restart()
+    vault = replace(populated.service.context.vault, connectors={**connectors, "spreadsheet": many})
+    populated.service.context = replace(populated.service.context, vault=vault)
+    populated.service.restart()
     return many
 
 
-async def test_a_spreadsheet_and_its_tabs_can_be_named(furnished: FurnishedService, token: Caller) -> None:
+async def test_a_spreadsheet_and_its_tabs_can_be_named(populated: PopulatedService, token: Caller) -> None:
     """Lists a spreadsheet with the target that names it, and its tabs under it.
 
     See docs/design/api/connections.md#records and docs/design/api/automations.md#bindings-and-readiness.
     """
-    sheet = furnished.number("spreadsheet")
+    sheet = populated.number("spreadsheet")
     response = await token.get(PATH, integration_id=sheet)
     assert response.status == 200
     [book] = response.data["destinations"]
@@ -88,20 +88,20 @@ async def test_a_spreadsheet_and_its_tabs_can_be_named(furnished: FurnishedServi
 
 
 async def test_a_channel_has_no_target_and_a_shop_no_destination(
-    furnished: FurnishedService, token: Caller
+    populated: PopulatedService, token: Caller
 ) -> None:
     """Lists a Teams channel without a target, and nothing for a shop.
 
     See docs/design/api/connections.md#lists and docs/design/api/automations.md#bindings-and-readiness.
     """
-    channel = (await token.get(PATH, integration_id=furnished.number("teams"))).data["destinations"]
+    channel = (await token.get(PATH, integration_id=populated.number("teams"))).data["destinations"]
     assert [(item["kind"], item["target"]) for item in channel] == [("channel", None)]
-    shop = await token.get(PATH, integration_id=furnished.number("woocommerce"))
+    shop = await token.get(PATH, integration_id=populated.number("woocommerce"))
     assert shop.data == {"destinations": [], "next_cursor": None}
 
 
 async def test_a_foreign_or_unknown_connection_matches_nothing(
-    furnished: FurnishedService, token: Caller
+    populated: PopulatedService, token: Caller
 ) -> None:
     """Answers an empty list for a foreign or unknown connection without calling any account.
 
@@ -109,42 +109,42 @@ async def test_a_foreign_or_unknown_connection_matches_nothing(
 
     Interface statements: 7 filter.
     """
-    seen = reads(furnished)
-    stranger = await furnished.service.token("stranger")
-    foreign = await stranger.get(PATH, integration_id=furnished.number("spreadsheet"))
+    seen = reads(populated)
+    stranger = await populated.service.token("stranger")
+    foreign = await stranger.get(PATH, integration_id=populated.number("spreadsheet"))
     absent = await token.get(PATH, integration_id=999_999)
     nothing = await token.get(PATH, integration_id=-1)
     assert foreign.status == 200
     assert foreign.body == absent.body == nothing.body
     assert foreign.data == {"destinations": [], "next_cursor": None}
-    assert reads(furnished) == seen
+    assert reads(populated) == seen
 
 
-async def test_reads_are_cached_for_five_minutes(furnished: FurnishedService, token: Caller) -> None:
+async def test_reads_are_cached_for_five_minutes(populated: PopulatedService, token: Caller) -> None:
     """Answers from its cache for 299 seconds and reads the account again after 300."""
-    sheet = furnished.number("spreadsheet")
+    sheet = populated.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
-    seen = reads(furnished)
-    furnished.service.clock.tick(299)
+    seen = reads(populated)
+    populated.service.clock.tick(299)
     again = await token.get(PATH, integration_id=sheet, q="a")
-    assert (again.status, reads(furnished)) == (200, seen)
-    furnished.service.clock.tick(1)
+    assert (again.status, reads(populated)) == (200, seen)
+    populated.service.clock.tick(1)
     await token.get(PATH, integration_id=sheet)
-    assert reads(furnished) > seen
+    assert reads(populated) > seen
 
 
-async def test_a_changed_connection_is_read_again(furnished: FurnishedService, token: Caller) -> None:
+async def test_a_changed_connection_is_read_again(populated: PopulatedService, token: Caller) -> None:
     """Drops the cached destinations when the connection changes, and refuses one that needs reconnecting."""
-    sheet = furnished.number("spreadsheet")
+    sheet = populated.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
-    await furnished.shop.set_connection_state("spreadsheet", ConnectionState.NEEDS_RECONNECTING)
+    await populated.shop.set_connection_state("spreadsheet", ConnectionState.NEEDS_RECONNECTING)
     response = await token.get(PATH, integration_id=sheet)
     assert (response.status, response.code, response.errors) == (422, "not_connected", {})
     assert "The spreadsheet" in response.body["message"]
-    await furnished.shop.set_connection_state("spreadsheet", ConnectionState.CONNECTED)
-    seen = reads(furnished)
+    await populated.shop.set_connection_state("spreadsheet", ConnectionState.CONNECTED)
+    seen = reads(populated)
     assert (await token.get(PATH, integration_id=sheet)).status == 200
-    assert reads(furnished) > seen
+    assert reads(populated) > seen
 
 
 @pytest.mark.parametrize(
@@ -157,30 +157,30 @@ async def test_a_changed_connection_is_read_again(furnished: FurnishedService, t
     ],
 )
 async def test_the_accounts_own_error_is_shown(
-    furnished: FurnishedService, token: Caller, fault: dict[str, Any], status: int, code: str
+    populated: PopulatedService, token: Caller, fault: dict[str, Any], status: int, code: str
 ) -> None:
     """Answers 503 when the account fails or throttles and 422 `not_connected` when it refuses access."""
-    furnished.shop.fault(method="GET", path="/sheets/**", count=-1, **fault)
-    task = asyncio.create_task(token.get(PATH, integration_id=furnished.number("spreadsheet")))
+    populated.shop.fault(method="GET", path="/sheets/**", count=-1, **fault)
+    task = asyncio.create_task(token.get(PATH, integration_id=populated.number("spreadsheet")))
     while not task.done():
-        waiting = asyncio.create_task(furnished.service.clock.until_sleeping())
+        waiting = asyncio.create_task(populated.service.clock.until_sleeping())
         await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         if not task.done():
-            await furnished.service.clock.advance(1.0)
+            await populated.service.clock.advance(1.0)
     response = task.result()
     assert (response.status, response.code) == (status, code)
     assert ("retry-after" in response.headers) == (status == 503)
     assert ("errors" in response.body) == (status == 422)
-    furnished.shop.world.state.faults.clear()
-    furnished.service.clock.tick(120)
-    assert (await token.get(PATH, integration_id=furnished.number("spreadsheet"))).status == 200
+    populated.shop.world.state.faults.clear()
+    populated.service.clock.tick(120)
+    assert (await token.get(PATH, integration_id=populated.number("spreadsheet"))).status == 200
 
 
-async def test_a_silent_account_is_not_waited_for(furnished: FurnishedService, token: Caller) -> None:
+async def test_a_silent_account_is_not_waited_for(populated: PopulatedService, token: Caller) -> None:
     """Answers 503 after `silent_s`, 10 s by default, when the account does not answer."""
     assert [row.seconds for row in OPERATIONS if row.path == PATH] == [15.0]
-    destination_cache = furnished.service.context.destinations
+    destination_cache = populated.service.context.destinations
     assert destination_cache.silent_s == 10.0
     destination_cache.silent_s = 0.01
 
@@ -188,35 +188,35 @@ async def test_a_silent_account_is_not_waited_for(furnished: FurnishedService, t
         await asyncio.Event().wait()
         return []
 
-    many = offering(furnished, [])
+    many = offering(populated, [])
     many.destinations = silent  # type: ignore[method-assign]
-    response = await token.get(PATH, integration_id=furnished.number("spreadsheet"))
+    response = await token.get(PATH, integration_id=populated.number("spreadsheet"))
     assert (response.status, response.code) == (503, "unavailable")
     assert int(response.headers["retry-after"]) >= 1
 
 
-async def test_the_operation_itself_is_bounded(furnished: FurnishedService, token: Caller) -> None:
+async def test_the_operation_itself_is_bounded(populated: PopulatedService, token: Caller) -> None:
     """Answers 503 when the operation exceeds its own limit, even within `silent_s`."""
     rows = [replace(row, seconds=0.01) if row.path == PATH else row for row in OPERATIONS]
-    many = offering(furnished, [])
+    many = offering(populated, [])
 
     async def silent(*_: Any) -> list[Destination]:
         await asyncio.Event().wait()
         return []
 
     many.destinations = silent  # type: ignore[method-assign]
-    furnished.service.gate = create(furnished.service.context, operations=rows)
-    response = await token.get(PATH, integration_id=furnished.number("spreadsheet"))
+    populated.service.gate = create(populated.service.context, operations=rows)
+    response = await token.get(PATH, integration_id=populated.number("spreadsheet"))
     assert (response.status, response.code) == (503, "unavailable")
 
 
 async def test_destinations_are_searched_and_paged_by_name(
-    furnished: FurnishedService, token: Caller
+    populated: PopulatedService, token: Caller
 ) -> None:
     """Searches without regard to case and pages by name without repeating or losing long names."""
     names = [*(f"Straße {number:03}" for number in range(7)), "x" * 200, "\U0001f375" * 150]
-    offering(furnished, names)
-    sheet = furnished.number("spreadsheet")
+    offering(populated, names)
+    sheet = populated.number("spreadsheet")
     listed_names: list[str] = []
     cursor: dict[str, str] = {}
     while True:
@@ -245,11 +245,11 @@ WRONG: list[tuple[dict[str, Any], set[str]]] = [
 
 
 async def test_a_wrong_query_is_named_before_the_account_is_asked(
-    furnished: FurnishedService, token: Caller
+    populated: PopulatedService, token: Caller
 ) -> None:
     """Refuses invalid parameters before it calls the account."""
     for query, wrong in WRONG:
-        seen = reads(furnished)
+        seen = reads(populated)
         response = await token.get(PATH, **query)
         assert (response.status, set(response.errors)) == (422, wrong), query
-        assert reads(furnished) == seen, query
+        assert reads(populated) == seen, query

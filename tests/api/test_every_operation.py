@@ -56,7 +56,7 @@ async def test_a_token_without_its_scope_is_refused(member: Caller) -> None:
         assert (response.status == 403) == (row.scope not in TOKEN_SCOPES), row
 
 
-async def test_absent_and_malformed_ids_answer_404(service: Service) -> None:
+async def test_absent_and_malformed_ids_return_404(service: Service) -> None:
     """Answers the same 404 for absent and malformed ids, whatever else is wrong in the request.
 
     See docs/design/api/conventions.md#order-of-refusals.
@@ -153,7 +153,7 @@ def _within(schema: Any) -> Any:
     return [_within(item) for item in schema] if isinstance(schema, list) else schema
 
 
-async def test_the_answer_of_the_status_is_as_documented(service: Service, member: Caller) -> None:
+async def test_the_response_of_the_status_is_as_documented(service: Service, member: Caller) -> None:
     """Answers the status with exactly the fields that the document describes."""
     document = openapi.document(OPERATIONS, "http://127.0.0.1:8400", version="0")
     described = document["components"]["schemas"]["StatusResponse"]["properties"]

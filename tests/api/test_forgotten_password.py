@@ -87,7 +87,7 @@ async def test_a_weak_password_is_refused_and_the_link_continues(mailing: Servic
     assert (await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})).status == 200
 
 
-async def test_only_active_accounts_get_a_link_and_the_answer_never_reveals_it(mailing: Service) -> None:
+async def test_only_active_accounts_get_a_link_and_the_response_never_reveals_it(mailing: Service) -> None:
     """Answers alike for unknown, invited, deactivated and active addresses, and mails only the active one."""
     web = await mailing.web("owner")
     mailing.restart(mail=False)

@@ -10,33 +10,33 @@ import httpx
 import pytest
 
 from steward.database.engine.base import Tx
-from tests.furnished_service import FurnishedService, furnished
 from tests.people import Caller
+from tests.populated_service import PopulatedService, populated
 
-__all__ = ["furnished"]  # the fixture
+__all__ = ["populated"]  # the fixture
 
 PUBLIC = "https://steward.example"
 AUTHORIZE_PATH = "/app/connections/woocommerce/authorize"
 
 
 @pytest.fixture
-async def owner(furnished: FurnishedService) -> Caller:
+async def owner(populated: PopulatedService) -> Caller:
     """Returns an owner at a public address whose shop can reach the service; only the cast is connected."""
-    furnished.service.restart(base_url=PUBLIC, web_origin=PUBLIC)
-    furnished.shop.world.set_webhook_transport(httpx.ASGITransport(app=furnished.service.app))
-    return await furnished.service.web("owner")
+    populated.service.restart(base_url=PUBLIC, web_origin=PUBLIC)
+    populated.shop.world.set_webhook_transport(httpx.ASGITransport(app=populated.service.app))
+    return await populated.service.web("owner")
 
 
-async def disconnected(furnished: FurnishedService, owner: Caller) -> tuple[int, str]:
+async def disconnected(populated: PopulatedService, owner: Caller) -> tuple[int, str]:
     """Disconnects the shop of the cast and returns its number and address."""
-    number = furnished.number("woocommerce")
+    number = populated.number("woocommerce")
     assert (await owner.post(f"/app/connections/{number}/disconnect", {})).status == 200
-    return number, furnished.shop.world.described()["woocommerce"]["url"]
+    return number, populated.shop.world.described()["woocommerce"]["url"]
 
 
-async def at_the_shop(furnished: FurnishedService, page: str) -> httpx.Response:
+async def at_the_shop(populated: PopulatedService, page: str) -> httpx.Response:
     """Allows the access on the shop's page and returns what the browser ends with."""
-    async with httpx.AsyncClient(transport=furnished.shop.world.transport()) as browser:
+    async with httpx.AsyncClient(transport=populated.shop.world.transport()) as browser:
         return await browser.get(page)
 
 
@@ -51,30 +51,30 @@ def begun(number: int, url: str) -> dict[str, Any]:
     return {"url": url, "name": "Northwind Tea", "integration_id": number}
 
 
-async def test_a_shop_is_connected_without_copying_a_key(furnished: FurnishedService, owner: Caller) -> None:
+async def test_a_shop_is_connected_without_copying_a_key(populated: PopulatedService, owner: Caller) -> None:
     """Connects the shop with the keys that it sends, returns the browser, and accepts a state once."""
-    number, url = await disconnected(furnished, owner)
+    number, url = await disconnected(populated, owner)
     page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
     query = {name: values[0] for name, values in parse_qs(urlsplit(page).query).items()}
     assert query["scope"] == "read_write"
-    back = await at_the_shop(furnished, page)
+    back = await at_the_shop(populated, page)
     assert back.status_code == 302, back.text
     assert back.headers["location"].startswith(f"{PUBLIC}/connections?from=shop&success=1")
     assert await state_of(owner, number) == "connected"
-    again = await at_the_shop(furnished, page)
+    again = await at_the_shop(populated, page)
     assert again.status_code == 401, "a state serves once, and the shop deletes the keys nobody took"
 
 
 async def test_keys_that_do_not_open_the_shop_connect_nothing(
-    furnished: FurnishedService, owner: Caller
+    populated: PopulatedService, owner: Caller
 ) -> None:
     """Connects nothing with keys that the shop refuses; a wrong or used state is 404 and a long body 413."""
-    number, url = await disconnected(furnished, owner)
+    number, url = await disconnected(populated, owner)
     page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
     [state], [callback] = (parse_qs(urlsplit(page).query)[name] for name in ("user_id", "callback_url"))
     path = urlsplit(callback).path
     offered = {"user_id": state, "consumer_key": "ck_0", "consumer_secret": "cs_0"}
-    stranger = furnished.service.nobody()
+    stranger = populated.service.nobody()
     assert (await stranger.post(path, {**offered, "user_id": "another"})).status == 404
     assert (await stranger.post(path, {**offered, "more": "x" * 5000})).status == 413
     assert (await stranger.post(f"{path[:-1]}{'A' if path[-1] != 'A' else 'B'}", offered)).status == 404
@@ -86,12 +86,12 @@ async def test_keys_that_do_not_open_the_shop_connect_nothing(
 
 @pytest.mark.parametrize("what", ["late", "no owner"])
 async def test_the_one_who_began_must_be_in_time_and_an_owner(
-    furnished: FurnishedService, owner: Caller, what: str
+    populated: PopulatedService, owner: Caller, what: str
 ) -> None:
     """Refuses the keys after ten minutes, or when the person is no longer an owner; the shop deletes them."""
-    number, url = await disconnected(furnished, owner)
+    number, url = await disconnected(populated, owner)
     page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
-    person = furnished.service.members["owner"]
+    person = populated.service.members["owner"]
 
     async def demote(tx: Tx) -> None:
         await tx.execute(
@@ -100,17 +100,17 @@ async def test_the_one_who_began_must_be_in_time_and_an_owner(
         )
 
     if what == "late":
-        furnished.service.clock.tick(601)
+        populated.service.clock.tick(601)
     else:
-        await furnished.service.write(demote, org=person.org)
-    keys = set(furnished.shop.world.state.shop.keys)
-    assert (await at_the_shop(furnished, page)).status_code == 401
-    assert set(furnished.shop.world.state.shop.keys) == keys
+        await populated.service.write(demote, org=person.org)
+    keys = set(populated.shop.world.state.shop.keys)
+    assert (await at_the_shop(populated, page)).status_code == 401
+    assert set(populated.shop.world.state.shop.keys) == keys
 
 
-async def test_a_private_address_is_asked_for_keys_instead(furnished: FurnishedService) -> None:
+async def test_a_private_address_is_asked_for_keys_instead(populated: PopulatedService) -> None:
     """Tells an owner at a private address to enter keys, on the attempt and in the list of kinds."""
-    owner = await furnished.service.web("owner")
+    owner = await populated.service.web("owner")
     refused = await owner.post(AUTHORIZE_PATH, {"url": "https://shop.example", "name": "Shop"})
     assert refused.status == 422
     assert "Enter the keys" in refused.errors["url"][0]

@@ -31,7 +31,7 @@ def names(service: Service, **more: str) -> dict[str, str]:
     return {"grant_type": "client_credentials", **body, **more}
 
 
-async def test_a_login_answers_a_token_and_whose_it_is(service: Service) -> None:
+async def test_a_login_returns_a_token_and_whose_it_is(service: Service) -> None:
     """Answers a bearer token of one hour with the person and organization, both flat and under `data`.
 
     See docs/design/api/sign-in.md#login-response.

@@ -42,7 +42,7 @@ async def utc_daily(desk: AutomationsApi) -> dict[str, Any]:
     return await desk.create(schedule=DAILY, timezone="UTC")
 
 
-async def test_a_move_answers_the_run_and_the_automation(desk: AutomationsApi) -> None:
+async def test_a_move_returns_the_run_and_the_automation(desk: AutomationsApi) -> None:
     """Answers 200 with the moved run and the automation with its new `next_run_at`.
 
     See docs/design/api/calendar.md#move.
@@ -95,7 +95,7 @@ async def test_a_far_run_is_moved_with_version_0(desk: AutomationsApi) -> None:
     assert (await edit(desk, "skip", automation, sent(response.data["occurrence"]))).status == 200
 
 
-async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: AutomationsApi) -> None:
+async def test_skip_and_unskip_return_the_run_and_the_automation(desk: AutomationsApi) -> None:
     """Answers the run and the automation after skip and unskip, and un-skipping restores both."""
     automation = await utc_daily(desk)
     row = await planned(desk, automation)

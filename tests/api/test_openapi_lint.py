@@ -103,7 +103,7 @@ def test_schemas_are_of_a_form_that_generators_read(document: Json) -> None:
             assert len(references_of_union) < 2 or "discriminator" in schema, location
 
 
-def test_answers_and_bodies_are_named_components(document: Json) -> None:
+def test_responses_and_bodies_are_named_components(document: Json) -> None:
     """Describes every content by a reference or by a choice between references."""
     for item in document["paths"].values():
         for operation in item.values():

@@ -214,7 +214,7 @@ async def test_a_token_does_not_matter_on_open_paths(member: Caller) -> None:
         assert (await member.get(path)).status == 200
 
 
-async def test_an_unknown_path_answers_404_without_a_token(nobody: Caller) -> None:
+async def test_an_unknown_path_returns_404_without_a_token(nobody: Caller) -> None:
     """Answers 404 to an unknown path outside the API without a token."""
     response = await nobody.get("/no/such")
     assert (response.status, response.code) == (404, "not_found")

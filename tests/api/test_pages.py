@@ -34,7 +34,7 @@ async def browser(service: Service, build: Path) -> AsyncIterator[httpx.AsyncCli
         yield client
 
 
-async def test_an_address_of_a_page_answers_the_page_and_every_other_does_not(
+async def test_an_address_of_a_page_returns_the_page_and_every_other_does_not(
     browser: httpx.AsyncClient,
 ) -> None:
     """Answers the page at its addresses, 404 at near misses, and 405 to a POST."""

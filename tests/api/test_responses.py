@@ -86,7 +86,7 @@ async def test_another_request_id_is_replaced(caller: Caller, sent_id: str) -> N
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_bug_answers_its_request_id_and_nothing_else(
+async def test_a_bug_returns_its_request_id_and_nothing_else(
     probed: Service, caller: Caller, method: str
 ) -> None:
     """Answers 500 `internal` with the request id alone, and logs the traceback under that id."""
@@ -106,7 +106,7 @@ async def test_a_prepared_value_reaches_the_endpoint(caller: Caller) -> None:
     assert (await caller.post(f"{PROBE}/prepared")).data == {"echo": 42}
 
 
-async def test_a_value_that_stays_stale_answers_503(probed: Service, caller: Caller) -> None:
+async def test_a_value_that_stays_stale_returns_503(probed: Service, caller: Caller) -> None:
     """Retries once when the prepared value is stale, then answers 503 with Retry-After."""
     response = await caller.post(f"{PROBE}/outdated")
     assert (response.status, response.code) == (503, "unavailable")

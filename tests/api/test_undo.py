@@ -4,16 +4,16 @@ import json
 from typing import Any
 
 from steward.model.json import JsonObject
-from tests.furnished_service import FurnishedService, furnished
 from tests.notifications.notified_people import rows_of
 from tests.people import Caller
+from tests.populated_service import PopulatedService, populated
 
-__all__ = ["furnished"]
+__all__ = ["populated"]
 
 PREFIX = "/v1/automations"
 
 
-async def _hiding(furnished: FurnishedService, owner: Caller) -> JsonObject:
+async def _hiding(populated: PopulatedService, owner: Caller) -> JsonObject:
     """Starts a run of an automation that hides products."""
     response = await owner.post(
         PREFIX,
@@ -22,7 +22,7 @@ async def _hiding(furnished: FurnishedService, owner: Caller) -> JsonObject:
             "name": "Hide",
             "inputs": {},
             "schedule": {"cadence": "manual"},
-            "integration_id": furnished.shop.connections["woocommerce"].integration_id,
+            "integration_id": populated.shop.connections["woocommerce"].integration_id,
         },
     )
     started = await owner.post(
@@ -32,24 +32,24 @@ async def _hiding(furnished: FurnishedService, owner: Caller) -> JsonObject:
     return run
 
 
-async def _hidden(furnished: FurnishedService, owner: Caller) -> JsonObject:
+async def _hidden(populated: PopulatedService, owner: Caller) -> JsonObject:
     """Runs an automation that hides products, approved and ended; returns the run."""
-    return await _approved(furnished, owner, await _hiding(furnished, owner))
+    return await _approved(populated, owner, await _hiding(populated, owner))
 
 
-async def _approved(furnished: FurnishedService, owner: Caller, run: Any) -> JsonObject:
-    await furnished.shop.drain()
+async def _approved(populated: PopulatedService, owner: Caller, run: Any) -> JsonObject:
+    await populated.shop.drain()
     waiting = (await owner.get(f"{PREFIX}/runs/{run['id']}")).data["run"]
     await owner.post(f"{PREFIX}/approvals/{waiting['approval_id']}/approve", {"version": 1})
-    await furnished.shop.drain()
+    await populated.shop.drain()
     ended: JsonObject = (await owner.get(f"{PREFIX}/runs/{run['id']}")).data["run"]
     return ended
 
 
-async def test_a_token_starts_an_undo_and_only_a_person_approves_it(furnished: FurnishedService) -> None:
+async def test_a_token_starts_an_undo_and_only_a_person_approves_it(populated: PopulatedService) -> None:
     """Starts an undo by token, requires a person's approval, and links both runs and their changes."""
-    owner, token = await furnished.service.web("owner"), await furnished.service.token("member")
-    run = await _hidden(furnished, owner)
+    owner, token = await populated.service.web("owner"), await populated.service.token("member")
+    run = await _hidden(populated, owner)
     undo = run["undo"]
     assert isinstance(undo, dict)
     assert (undo["possible"], undo["undoable"], undo["undone"]) == (True, undo["changes"], 0)
@@ -58,13 +58,13 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(furnished: F
     assert (started.status, started.data["run"]["undo_of"]) == (201, run["id"])
     again = await token.post(path, {"idempotency_key": "first-undo"})
     assert (again.status, again.headers["idempotent-replayed"]) == (200, "true")
-    logged = [line for line in furnished.service.lines if '"undo_started"' in line]
+    logged = [line for line in populated.service.lines if '"undo_started"' in line]
     assert [json.loads(line)["undo_of"] for line in logged] == [run["id"]]
-    await furnished.shop.drain()
+    await populated.shop.drain()
     undo_run = (await token.get(f"{PREFIX}/runs/{started.data['run']['id']}")).data["run"]
     assert undo_run["status"] == "waiting_approval"
     facts = [
-        row["facts"] for row in await rows_of(furnished.shop, "notices") if row["run_id"] == undo_run["id"]
+        row["facts"] for row in await rows_of(populated.shop, "notices") if row["run_id"] == undo_run["id"]
     ]
     assert ['"undo"' in text for text in facts] == [True]
     approval = f"{PREFIX}/approvals/{undo_run['approval_id']}"
@@ -74,9 +74,9 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(furnished: F
     assert (waiting["possible"], waiting["open_run_id"]) == (False, undo_run["id"])
     refused = await token.post(path, {"idempotency_key": "second-undo"})
     assert (refused.status, refused.body["code"]) == (409, "wrong_state")
-    line = json.loads(furnished.service.lines[-1])
+    line = json.loads(populated.service.lines[-1])
     assert (line["action"], line["undo_of"], line["code"]) == ("undo_refused", run["id"], "wrong_state")
-    ended = await _approved(furnished, owner, undo_run)
+    ended = await _approved(populated, owner, undo_run)
     assert ended["status"] == "succeeded"
     undone = (await token.get(f"{PREFIX}/runs/{run['id']}")).data["run"]["undo"]
     assert (undone["undone"], undone["run_ids"]) == (undo["undoable"], [undo_run["id"]])
@@ -89,13 +89,13 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(furnished: F
     assert [entry["id"] for entry in listed] == [undo_run["id"]]
 
 
-async def test_faults_of_an_undo_name_their_fields(furnished: FurnishedService) -> None:
+async def test_faults_of_an_undo_name_their_fields(populated: PopulatedService) -> None:
     """Refuses a missing key and empty, repeated, foreign or too many changes under their field.
 
     A stranger gets 404.
     """
-    owner = await furnished.service.web("owner")
-    run = await _hidden(furnished, owner)
+    owner = await populated.service.web("owner")
+    run = await _hidden(populated, owner)
     path = f"{PREFIX}/runs/{run['id']}/undo"
     foreign = "01KQH1ZN1GC2H83870B6BWHCED"
     for body, field in (
@@ -108,20 +108,20 @@ async def test_faults_of_an_undo_name_their_fields(furnished: FurnishedService) 
     ):
         refused = await owner.post(path, body)
         assert (refused.status, list(refused.body["errors"])) == (422, [field]), body
-    viewer = await furnished.service.token("stranger")
+    viewer = await populated.service.token("stranger")
     assert (await viewer.post(path, {"idempotency_key": "some-undo"})).status == 404
 
 
-async def test_changes_made_in_part_are_listed_beside_those_made(furnished: FurnishedService) -> None:
+async def test_changes_made_in_part_are_listed_beside_those_made(populated: PopulatedService) -> None:
     """Lists the failed changes of which a part was written; an undo puts them back as well."""
-    owner = await furnished.service.web("owner")
-    run = await _hiding(furnished, owner)
-    await furnished.shop.drain()
+    owner = await populated.service.web("owner")
+    run = await _hiding(populated, owner)
+    await populated.shop.drain()
     path = f"{PREFIX}/runs/{run['id']}/changes"
     in_part, *made = (await owner.get(path)).data["changes"]
-    product = furnished.shop.world.state.shop.products[int(in_part["object"]["id"])]
+    product = populated.shop.world.state.shop.products[int(in_part["object"]["id"])]
     product["tags"].append({"id": 990, "name": "Somebody else's", "slug": "else"})
-    ended = await _approved(furnished, owner, run)
+    ended = await _approved(populated, owner, run)
     assert {change["outcome"] for change in (await owner.get(path)).data["changes"][1:]} == {"applied"}
     listed = await owner.get(f"/app/runs/{run['id']}/partly-made")
     assert listed.data == {"change_ids": [in_part["id"]]}

@@ -23,7 +23,7 @@ def sign_in_body(name: str = "member", **changes: object) -> dict[str, object]:
     return {"email": f"{name}@example.com", "password": PASSWORD, **changes}
 
 
-async def test_signing_in_answers_the_session_and_sets_the_cookie(service: Service) -> None:
+async def test_signing_in_returns_the_session_and_sets_the_cookie(service: Service) -> None:
     """Answers the session with role, scopes and expiry, chooses the only organization and sets the cookie."""
     caller = service.nobody()
     response = await caller.post(SESSION, sign_in_body("approver", email=" APPROVER@example.com"))
@@ -175,7 +175,7 @@ async def test_an_unused_session_ends_after_half_an_hour(service: Service) -> No
     assert (await web.get(STATUS)).status == 401
 
 
-async def test_a_call_is_answered_although_its_session_cannot_be_extended(
+async def test_a_call_succeeds_although_its_session_cannot_be_extended(
     service: Service, database_url: str
 ) -> None:
     """Reads are answered while writes wait, and the next call extends the idle time."""

@@ -99,7 +99,7 @@ async def line(service: Service, port: int) -> AsyncIterator[WireConnection]:
         yield new_line
 
 
-async def test_an_answer_is_the_same_over_a_connection_and_in_order(
+async def test_a_response_is_the_same_over_a_connection_and_in_order(
     service: Service, line: WireConnection
 ) -> None:
     """Answers the same headers and body over a connection as in process, and pipelined requests in order."""
@@ -159,7 +159,7 @@ def unread(line: WireConnection) -> list[bytes]:
     ]
 
 
-async def test_malformed_requests_are_answered_and_end_the_connection(
+async def test_malformed_requests_get_a_response_and_end_the_connection(
     service: Service, port: int, line: WireConnection
 ) -> None:
     """Answers 400 as JSON to bytes that are no request and closes; an earlier request is answered first."""

@@ -206,7 +206,7 @@ async def test_no_token_that_is_not_good_is_let_in_anywhere(two: TwoOrganization
         assert (await issued_anew[1].get("/v1/automations/status")).status == 200, make.__name__
 
 
-async def test_without_token_and_session_only_the_open_routes_answer(two: TwoOrganizations) -> None:
+async def test_without_token_and_session_only_the_open_routes_respond(two: TwoOrganizations) -> None:
     """Answers 401 on every route that is not public and does not have an optional session."""
     public = (Access.PUBLIC, Access.OPTIONAL_SESSION)
     expected: Callable[[Operation], Expected] = lambda row: None if row.access in public else NO_TOKEN  # noqa: E731
@@ -253,7 +253,7 @@ async def test_a_session_without_its_csrf_token_changes_nothing(two: TwoOrganiza
         assert await refusals(two, caller, from_elsewhere) == [], name
 
 
-async def test_switched_off_nothing_answers_but_the_session(two: TwoOrganizations) -> None:
+async def test_switched_off_nothing_responds_but_the_session(two: TwoOrganizations) -> None:
     """Answers 403 to tokens and to sessions, except on the session itself.
 
     Another organization is not affected.

@@ -100,7 +100,7 @@ def test_every_field_that_takes_an_id_is_named(row: Operation) -> None:
     assert field_names <= set(spelled(row).bodies), field_names
 
 
-async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: TwoOrganizations) -> None:
+async def test_in_the_path_foreign_and_absent_are_one_response(two_walled: TwoOrganizations) -> None:
     """Answers the same bytes, 404, to a foreign and to an absent id, whatever the body."""
     two = two_walled
     for row in WITH_IDS:
@@ -112,7 +112,7 @@ async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: TwoOrga
     await unharmed(two)
 
 
-async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: TwoOrganizations) -> None:
+async def test_in_a_body_foreign_and_absent_are_one_response(two_walled: TwoOrganizations) -> None:
     """Answers the same bytes to a foreign and to an absent id, and others to the caller's own."""
     two = two_walled
     for row in OPERATIONS:
@@ -133,7 +133,7 @@ async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: TwoOrgani
     await unharmed(two)
 
 
-async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: TwoOrganizations) -> None:
+async def test_as_a_filter_foreign_and_absent_are_one_response(two_walled: TwoOrganizations) -> None:
     """Answers the same bytes to a foreign and to an absent id as a filter."""
     two = two_walled
     for row in OPERATIONS:
@@ -179,7 +179,7 @@ async def test_no_character_of_a_cursor_can_be_altered(two: TwoOrganizations) ->
             assert list(response.errors) == ["cursor"]
 
 
-async def test_nothing_of_another_organization_is_ever_answered(two_walled: TwoOrganizations) -> None:
+async def test_nothing_of_another_organization_is_ever_returned(two_walled: TwoOrganizations) -> None:
     """No list or record contains the other organization's ids or names, for an owner or a token."""
     two = two_walled
     for row in OPERATIONS:

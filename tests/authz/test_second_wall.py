@@ -78,7 +78,7 @@ class TwoRoleDatabase:
 
 @pytest.fixture
 async def walled(postgresql_url: str, clock: FakeClock) -> AsyncIterator[TwoRoleDatabase]:
-    """Provides two furnished organizations on PostgreSQL."""
+    """Provides two populated organizations on PostgreSQL."""
     engine = await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True)
     two = await make_two(engine, clock)
     superuser, app = [await asyncpg.connect(postgresql_url) for _ in range(2)]

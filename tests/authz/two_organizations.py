@@ -147,8 +147,8 @@ async def make_two(engine: Engine, clock: FakeClock, rows: RowsOfTwo | None = No
     service = await make_service(engine, clock, cast=cast, channels=channels, **context)
     service.restart(limit_person=MANY, limit_organization=MANY, limit_web=MANY, limit_login=MANY)
     if rows is None:
-        ours = await _furnish(service, outside, "owner", "ours")
-        theirs = await _furnish(service, outside, "stranger", "theirs")
+        ours = await _populate(service, outside, "owner", "ours")
+        theirs = await _populate(service, outside, "stranger", "theirs")
     else:
         ours, theirs = rows.ours, rows.theirs
         clock.tick((rows.now - clock.now()).total_seconds())
@@ -195,7 +195,7 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
     }
 
 
-async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: str) -> OrganizationIds:
+async def _populate(service: Service, outside: FakePlatforms, name: str, mark: str) -> OrganizationIds:
     """Creates connections, automations, runs, approvals, changes, a skipped slot and one more person."""
     web = await service.web(name)
     described = outside.described()

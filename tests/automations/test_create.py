@@ -83,7 +83,7 @@ async def test_spread_follows_the_id_and_the_setting(world: World) -> None:
     assert (await world.create()).spread_minutes == 0
 
 
-async def test_inputs_are_answered_with_their_defaults(world: World) -> None:
+async def test_inputs_are_returned_with_their_defaults(world: World) -> None:
     """The response contains the inputs with their defaults. See docs/design/api/automations.md#requests."""
     automation = await world.create(inputs={"note": "x"})
     assert automation.inputs == {"note": "x", "threshold": 5}
@@ -369,7 +369,7 @@ class TestIdempotencyKey:
 
 
 @pytest.mark.parametrize("schedule", [DAILY, HOURLY, BY_HAND])
-async def test_the_schedule_is_kept_as_answered(world: World, schedule: dict[str, object]) -> None:
+async def test_the_schedule_is_stored_as_returned(world: World, schedule: dict[str, object]) -> None:
     """Fields that the cadence does not use are stored as null. See docs/design/schedule.md#shape."""
     automation = await world.create(schedule={**schedule, "day_of_week": 3})
     assert automation.schedule.day_of_week is None

@@ -318,7 +318,7 @@ async def test_a_stale_version_is_refused_with_what_is_current(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_another_organizations_automation_answers_as_absent(world: World, verb: str) -> None:
+async def test_another_organizations_automation_is_absent(world: World, verb: str) -> None:
     """An automation of another organization answers as an absent one. See docs/design/security.md#roles."""
     automation = await world.create()
     command = pauses.StateCommand(automation.id)

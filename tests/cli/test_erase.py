@@ -24,14 +24,14 @@ from steward.fake_platforms.application import FakePlatforms
 from steward.model.account import Role
 from steward.model.run import RunStatus
 from tests.cli.planted import holding, tables_of
-from tests.events.world import open_ears, order
+from tests.events.world import open_listener, order
 from tests.fake_clock import FakeClock
-from tests.furnished_service import FurnishedService, furnished
 from tests.people import PASSWORD, Member
+from tests.populated_service import PopulatedService, populated
 from tests.runs.shop import Shop, connect_all, neighbour, open_shop
 from tests.service import hashed_password
 
-__all__ = ["furnished"]
+__all__ = ["populated"]
 # A quotation mark and a backslash have a meaning in JSON and in LIKE.
 EMAIL, FIRST, LAST = "Zsuzsa.Q@quellenhof.example", "Zsuzsanna", 'Quellenhof "Q\\"'
 USERNAME = "zsuzsi-77"
@@ -58,9 +58,9 @@ def steward(database_url: str, tmp_path: Path) -> Erase:
     return call
 
 
-async def add_person(furnished: FurnishedService, role: Role = Role.APPROVER) -> Member:
+async def add_person(populated: PopulatedService, role: Role = Role.APPROVER) -> Member:
     """Adds a person with unmistakable names."""
-    service = furnished.service
+    service = populated.service
 
     async def act(tx: Any) -> Any:
         command = CreatePerson(EMAIL, FIRST, LAST, USERNAME, hashed_password())
@@ -74,9 +74,9 @@ async def add_person(furnished: FurnishedService, role: Role = Role.APPROVER) ->
     return member
 
 
-async def leave_traces(furnished: FurnishedService) -> dict[str, Any]:
+async def leave_traces(populated: PopulatedService) -> dict[str, Any]:
     """Creates what a person leaves behind: sessions, tokens, attempts, decisions and reasons."""
-    service, shop = furnished.service, furnished.shop
+    service, shop = populated.service, populated.shop
     session, token = await service.web("zsuzsa"), await service.token("zsuzsa")
     assert (await service.log_in("zsuzsa")).status == 200
     wrong = {"email": EMAIL, "password": "not this one"}
@@ -90,7 +90,7 @@ async def leave_traces(furnished: FurnishedService) -> dict[str, Any]:
     body = {"template_id": "hide-out-of-stock-products", "name": "Hers", "inputs": {}}
     body |= {
         "schedule": {"cadence": "daily", "run_at": "08:00"},
-        "integration_id": furnished.number("woocommerce"),
+        "integration_id": populated.number("woocommerce"),
     }
     new_automation = (await token.post(V1, body)).data["automation"]
     reason = {"reason": f"{FIRST} {LAST} is away"}
@@ -99,16 +99,16 @@ async def leave_traces(furnished: FurnishedService) -> dict[str, Any]:
 
 
 async def test_a_person_is_erased_and_what_they_did_stays(
-    furnished: FurnishedService, steward: Erase, database_url: str
+    populated: PopulatedService, steward: Erase, database_url: str
 ) -> None:
     """Removes every trace of the person's identity and keeps counts, decisions and audit entries.
 
     This is the right of GDPR article 17.
     """
-    person = (await add_person(furnished)).person
-    traces = await leave_traces(furnished)
+    person = (await add_person(populated)).person
+    traces = await leave_traces(populated)
     invited = {"email": EMAIL.upper(), "first_name": FIRST, "last_name": LAST, "role": "member"}
-    assert (await (await furnished.service.web("stranger")).post("/app/people", invited)).status == 201
+    assert (await (await populated.service.web("stranger")).post("/app/people", invited)).status == 201
     before = await tables_of(database_url)
     assert {"people.email", "members.email_norm", "approvals.comment", "automation_history.reason"} <= set(
         holding(before, PLANTED)
@@ -137,10 +137,10 @@ async def test_a_person_is_erased_and_what_they_did_stays(
 
     assert (await traces["session"].get("/app/session")).status == 401
     assert (await traces["token"].get(f"{V1}/status")).status in (401, 403)
-    assert (await furnished.service.log_in("zsuzsa")).status == 401
+    assert (await populated.service.log_in("zsuzsa")).status == 401
     signing_in = {"email": EMAIL, "password": PASSWORD}
-    assert (await furnished.service.nobody("198.51.100.78").post("/app/session", signing_in)).status == 401
-    owner = await furnished.service.web("owner")
+    assert (await populated.service.nobody("198.51.100.78").post("/app/session", signing_in)).status == 401
+    owner = await populated.service.web("owner")
     [displayed] = [
         each_person
         for each_person in (await owner.get("/app/people")).data["people"]
@@ -151,10 +151,10 @@ async def test_a_person_is_erased_and_what_they_did_stays(
 
 
 async def test_an_invitation_goes_with_the_person(
-    furnished: FurnishedService, steward: Erase, database_url: str
+    populated: PopulatedService, steward: Erase, database_url: str
 ) -> None:
     """Erases a person who was only invited by the address, and the invitation with it."""
-    stranger = await furnished.service.web("stranger")
+    stranger = await populated.service.web("stranger")
     body = {"email": EMAIL, "first_name": FIRST, "last_name": LAST, "role": "member"}
     assert (await stranger.post("/app/people", body)).status == 201
     assert holding(await tables_of(database_url), PLANTED)
@@ -167,31 +167,31 @@ async def test_an_invitation_goes_with_the_person(
     assert (holding(after, PLANTED), after["invitations"]) == ([], [])
 
 
-async def test_the_last_owner_is_not_erased(furnished: FurnishedService, steward: Erase) -> None:
+async def test_the_last_owner_is_not_erased(populated: PopulatedService, steward: Erase) -> None:
     """Refuses to erase the last owner until there is another one."""
-    owner = furnished.service.members["owner"].person
+    owner = populated.service.members["owner"].person
     requests = ("user", "erase", "--user", str(owner.id), "--confirm", owner.email)
     status, refused = await steward(*requests)
     assert (status, refused["error"]["code"]) == (1, "wrong_state")
     assert "Demo Shop" in refused["error"]["message"]
-    await add_person(furnished, Role.OWNER)
+    await add_person(populated, Role.OWNER)
     assert (await steward(*requests))[0] == 0
 
 
-async def busy_organization(furnished: FurnishedService) -> Shop:
+async def busy_organization(populated: PopulatedService) -> Shop:
     """Creates runs of every kind, an event with a customer's data and an import."""
-    ears, shop = await open_ears(furnished), furnished.shop
-    await ears.automation("orders/create", name="Quellenhof orders")
+    listener, shop = await open_listener(populated), populated.shop
+    await listener.automation("orders/create", name="Quellenhof orders")
     actual = order(71, billing={"email": CUSTOMER, "first_name": "Hermione"})
-    assert (await ears.deliver("order.created", actual)).status == 200
-    await ears.automation("orders/updated", name="Quellenhof later")
+    assert (await listener.deliver("order.created", actual)).status == 200
+    await listener.automation("orders/updated", name="Quellenhof later")
     await shop.drain()
-    assert (await ears.deliver("order.updated", {**actual, "note": CUSTOMER})).status == 200
+    assert (await listener.deliver("order.updated", {**actual, "note": CUSTOMER})).status == 200
     await shop.waiting(await shop.pricing())
     nodes = [{"name": "Quellenhof", "type": "n8n-nodes-base.noOp", "typeVersion": 1, "parameters": {}}]
     stored = {"source": "workflow_tool", "name": "Quellenhof", "content": {"nodes": nodes, "connections": {}}}
-    assert (await (await furnished.service.token("member")).post(f"{V1}/imports", stored)).status == 201
-    owner = await furnished.service.web("owner")
+    assert (await (await populated.service.token("member")).post(f"{V1}/imports", stored)).status == 201
+    owner = await populated.service.web("owner")
     renamed = await owner.patch("/app/organization", {"name": "Quellenhof Tea", "timezone": "Europe/Vienna"})
     assert renamed.status == 200, renamed.body
     await shop.run_now(await shop.alerting())
@@ -199,13 +199,13 @@ async def busy_organization(furnished: FurnishedService) -> Shop:
 
 
 async def test_an_organization_is_erased_beside_a_running_worker(
-    furnished: FurnishedService, steward: Erase, database_url: str, capsys: pytest.CaptureFixture[str]
+    populated: PopulatedService, steward: Erase, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Erases an organization beside its worker but for its id and audit log (GDPR articles 17 and 28)."""
-    await add_person(furnished)
-    await leave_traces(furnished)
-    shop = await busy_organization(furnished)
-    org = int(furnished.service.own.organization.id)
+    await add_person(populated)
+    await leave_traces(populated)
+    shop = await busy_organization(populated)
+    org = int(populated.service.own.organization.id)
     before = await tables_of(database_url)
     planted = ("quellenhof", CUSTOMER, "olga", "anton", "member@example.com")
     assert len(holding(before, planted)) > 15
@@ -237,9 +237,9 @@ async def test_an_organization_is_erased_beside_a_running_worker(
     assert len(owned["audit_log"]) > len([row for row in before["audit_log"] if row["org_id"] == org])
     assert capsys.readouterr().out == ""
 
-    stranger = await furnished.service.token("stranger")
+    stranger = await populated.service.token("stranger")
     assert (await stranger.get(f"{V1}/status")).status == 200
-    assert (await furnished.service.log_in("owner")).status == 401
+    assert (await populated.service.log_in("owner")).status == 401
     status, again = await steward("org", "list")
     assert f"Erased organization {org}" in [organization["name"] for organization in again["organizations"]]
 
@@ -316,16 +316,16 @@ async def test_every_table_of_an_organization_is_erased_or_kept_on_purpose(datab
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_nothing_is_left_in_the_bytes_of_the_file(
-    database_url: str, furnished: FurnishedService, steward: Erase
+    database_url: str, populated: PopulatedService, steward: Erase
 ) -> None:
     """Rewrites the file when the service is stopped, so that its bytes hold nothing.
 
     See docs/guides/operators.md.
     """
-    await busy_organization(furnished)
+    await busy_organization(populated)
     file = sqlite_path(database_url)
-    await furnished.close()
-    org = str(furnished.service.own.organization.id)
+    await populated.close()
+    org = str(populated.service.own.organization.id)
     assert b"uellenhof" in file.read_bytes()
     status, facts = await steward("org", "erase", "--org", org, "--confirm", "Quellenhof Tea")
     assert (status, facts["file_rewritten"]) == (0, True)

@@ -127,7 +127,7 @@ def test_a_refused_init_can_be_run_again(tmp_path: Path, words: tuple[str, ...],
     assert init_in(folder, "--yes", *OWNER).status == 0
 
 
-def test_a_database_that_does_not_answer_is_not_kept(tmp_path: Path) -> None:
+def test_a_database_that_does_not_respond_is_not_kept(tmp_path: Path) -> None:
     """Writes nothing while the database named in the answers cannot be reached."""
     folder, address = tmp_path / "data", tmp_path / "address"
     address.write_text(f"postgresql://steward:x@127.0.0.1:{free_port()}/steward")

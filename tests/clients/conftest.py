@@ -6,10 +6,10 @@ from typing import Any
 from steward.api import openapi
 from steward.api.operations import OPERATIONS
 from steward.version import __version__
-from tests.furnished_service import furnished
+from tests.populated_service import populated
 from tests.source import ROOT
 
-__all__ = ["furnished"]  # a fixture
+__all__ = ["populated"]  # a fixture
 
 PYTHON = ROOT / "clients/python"
 

@@ -29,8 +29,8 @@ from tests.clients.conftest import PYTHON
 from tests.clients.faults import FaultyTransport
 from tests.databases import copy_migrated_sqlite
 from tests.fake_clock import FakeClock
-from tests.furnished_service import FurnishedService, open_furnished_service
 from tests.imports.exports import chain, tell_step
+from tests.populated_service import PopulatedService, open_populated_service
 from tests.service import BASE_URL
 
 RUNS = int(os.environ.get("CLIENT_RUNS", "25"))
@@ -44,7 +44,7 @@ class Caller:
 
     steward: AsyncSteward
     transport: FaultyTransport
-    furnished: FurnishedService
+    populated: PopulatedService
     pauses: list[float]
 
     async def automation(self, **more: Any) -> Any:
@@ -59,36 +59,36 @@ class Caller:
         )
 
 
-def arguments(furnished: FurnishedService) -> dict[str, Any]:
+def arguments(populated: PopulatedService) -> dict[str, Any]:
     """What a client is given."""
-    body = furnished.service.login_body("member")
+    body = populated.service.login_body("member")
     return {**body, "organization": body["organization_name"]} | {"organization_name": ...}
 
 
-def set_environment(monkeypatch: pytest.MonkeyPatch, furnished: FurnishedService, port: int) -> None:
+def set_environment(monkeypatch: pytest.MonkeyPatch, populated: PopulatedService, port: int) -> None:
     """Sets what `from_env` reads."""
-    settings = arguments(furnished)
+    settings = arguments(populated)
     monkeypatch.setenv("STEWARD_CLIENT_URL", f"http://127.0.0.1:{port}/")
     for name in ("username", "email", "organization", "client_id", "client_secret"):
         monkeypatch.setenv(f"STEWARD_CLIENT_{name.removeprefix('client_').upper()}", settings[name])
 
 
 def client_of(
-    furnished: FurnishedService,
+    populated: PopulatedService,
     async_base_transport: httpx.AsyncBaseTransport,
     pauses: list[float],
     **changes: Any,
 ) -> AsyncSteward:
     """A client on this way; while it waits, time goes on and the worker works."""
-    clock: FakeClock = furnished.service.clock
+    clock: FakeClock = populated.service.clock
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
         clock.tick(seconds)
-        await furnished.shop.drain()
+        await populated.shop.drain()
 
     settings = {
-        name: value for name, value in {**arguments(furnished), **changes}.items() if value is not ...
+        name: value for name, value in {**arguments(populated), **changes}.items() if value is not ...
     }
     return AsyncSteward(
         BASE_URL,
@@ -100,9 +100,9 @@ def client_of(
 
 
 @pytest.fixture
-async def caller(furnished: FurnishedService) -> AsyncIterator[Caller]:
+async def caller(populated: PopulatedService) -> AsyncIterator[Caller]:
     """A client of the whole service, on each engine."""
-    async with _calling(furnished) as calling:
+    async with _calling(populated) as calling:
         yield calling
 
 
@@ -110,18 +110,18 @@ async def caller(furnished: FurnishedService) -> AsyncIterator[Caller]:
 async def embedded(clock: FakeClock, session_folder: Path, tmp_path: Path) -> AsyncIterator[Caller]:
     """The same on SQLite alone: for what no engine makes a difference to."""
     url = await asyncio.to_thread(copy_migrated_sqlite, session_folder, tmp_path / "steward.db")
-    furnished = await open_furnished_service(url, clock, tmp_path)
-    async with _calling(furnished) as calling:
+    populated = await open_populated_service(url, clock, tmp_path)
+    async with _calling(populated) as calling:
         yield calling
-    await furnished.close()
+    await populated.close()
 
 
 @asynccontextmanager
-async def _calling(furnished: FurnishedService) -> AsyncIterator[Caller]:
-    direction = FaultyTransport(httpx.ASGITransport(app=furnished.service.app))
+async def _calling(populated: PopulatedService) -> AsyncIterator[Caller]:
+    direction = FaultyTransport(httpx.ASGITransport(app=populated.service.app))
     pauses: list[float] = []
-    steward = client_of(furnished, direction, pauses)
-    yield Caller(steward, direction, furnished, pauses)
+    steward = client_of(populated, direction, pauses)
+    yield Caller(steward, direction, populated, pauses)
     await steward._transport.http.aclose()
 
 
@@ -150,7 +150,7 @@ async def edit_coming_run(steward: AsyncSteward, automation: Any) -> None:
 
 async def test_every_public_operation_is_called(caller: Caller) -> None:
     """Each operation that a token may call, once, with what it answers read as records."""
-    steward, furnished = caller.steward, caller.furnished
+    steward, populated = caller.steward, caller.populated
     assert (await steward.status.get()).limits.imports_allowed == 100
     template = await steward.templates.get(TEMPLATE)
     assert TEMPLATE in [entry.template_id async for entry in steward.templates.list(limit=5)]
@@ -160,7 +160,7 @@ async def test_every_public_operation_is_called(caller: Caller) -> None:
         "spreadsheet",
         "teams",
     }
-    sheet = furnished.number("spreadsheet")
+    sheet = populated.number("spreadsheet")
     assert [entry.kind async for entry in steward.destinations.list(integration_id=sheet)]
     preview = await steward.schedule.preview(schedule={"cadence": "daily", "run_at": "08:00"}, timezone="UTC")
     assert len(preview.next) == 3
@@ -210,9 +210,9 @@ async def test_every_public_operation_is_called(caller: Caller) -> None:
     assert not approving & {name for group in vars(steward).values() for name in dir(group)}
 
 
-async def test_no_run_is_doubled_while_answers_are_lost(caller: Caller) -> None:
+async def test_no_run_is_doubled_while_responses_are_lost(caller: Caller) -> None:
     """Every fifth answer is lost: each call succeeds, and each run is there once."""
-    clock = caller.furnished.service.clock
+    clock = caller.populated.service.clock
     automation = await caller.automation()
     caller.transport.is_lost = lambda name, number: number % 5 == 0
     runs = []
@@ -221,7 +221,7 @@ async def test_no_run_is_doubled_while_answers_are_lost(caller: Caller) -> None:
         runs.append(run.id)
         if number % 50 == 49:
             clock.tick(60)
-            await caller.furnished.shop.drain()
+            await caller.populated.shop.drain()
     caller.transport.is_lost = lambda name, number: False
     listed = [item.id async for item in caller.steward.runs.list(automation_id=automation.id, limit=200)]
     assert len(set(runs)) == RUNS
@@ -244,7 +244,7 @@ async def test_calls_that_are_not_idempotent_are_sent_once(caller: Caller) -> No
         await caller.steward.imports.delete(import_record)
     with pytest.raises(errors.NoResponse):
         await caller.steward.automations.pause(automation)
-    other = client_of(caller.furnished, caller.transport, caller.pauses)
+    other = client_of(caller.populated, caller.transport, caller.pauses)
     with pytest.raises(errors.NoResponse):
         await other.status.get()
     with pytest.raises(errors.NoResponse) as refused:
@@ -275,7 +275,7 @@ async def test_a_hundred_callers_log_in_once(embedded: Caller) -> None:
     """One login at a time; the token is renewed a minute before it ends, and once when it is refused."""
     await asyncio.gather(*(embedded.steward.status.get() for _ in range(100)))
     assert (embedded.transport.sent["login"], embedded.transport.sent["status.get"]) == (1, 100)
-    embedded.furnished.service.clock.tick(3600 - 59)
+    embedded.populated.service.clock.tick(3600 - 59)
     await asyncio.gather(*(embedded.steward.status.get() for _ in range(100)))
     assert embedded.transport.sent["login"] == 2
     refused = {"www-authenticate": 'Bearer realm="steward", error="invalid_token"'}
@@ -296,7 +296,7 @@ async def test_a_hundred_callers_log_in_once(embedded: Caller) -> None:
 
 async def test_a_failed_login_is_shared_and_not_tried_again(embedded: Caller) -> None:
     """A hundred callers with a wrong secret cost one attempt; a later call makes another."""
-    steward = client_of(embedded.furnished, embedded.transport, embedded.pauses, client_secret="wrong-secret")
+    steward = client_of(embedded.populated, embedded.transport, embedded.pauses, client_secret="wrong-secret")
     outcomes = await asyncio.gather(*(steward.status.get() for _ in range(100)), return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {errors.InvalidCredentials}
     assert dict(embedded.transport.sent) == {"login": 1}
@@ -384,18 +384,18 @@ async def test_a_program_without_asyncio_has_the_same(
     embedded: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over a socket, by the environment: log in, page, run, wait; one login for callers in threads."""
-    furnished = embedded.furnished
-    settings = arguments(furnished)
+    populated = embedded.populated
+    settings = arguments(populated)
     automation = await embedded.automation()
     loop = asyncio.get_running_loop()
 
     def sleep(seconds: float) -> None:
-        furnished.service.clock.tick(seconds)
-        asyncio.run_coroutine_threadsafe(furnished.shop.drain(), loop).result()
+        populated.service.clock.tick(seconds)
+        asyncio.run_coroutine_threadsafe(populated.shop.drain(), loop).result()
 
     def work(port: int) -> None:
-        set_environment(monkeypatch, furnished, port)
-        with Steward.from_env(sleep=sleep, clock=furnished.service.clock.monotonic) as steward:
+        set_environment(monkeypatch, populated, port)
+        with Steward.from_env(sleep=sleep, clock=populated.service.clock.monotonic) as steward:
             assert settings["client_secret"] not in repr(steward)
             assert f"organization={settings['organization']!r}" in repr(steward)
             assert [entry.id for entry in steward.automations.list(limit=1)] == [automation.id]
@@ -408,7 +408,7 @@ async def test_a_program_without_asyncio_has_the_same(
         with pytest.raises(ValueError, match="STEWARD_CLIENT_SECRET"):
             Steward.from_env()
 
-    async with listening(furnished.service, ConnectionLimits()) as port:
+    async with listening(populated.service, ConnectionLimits()) as port:
         await asyncio.to_thread(work, port)
 
 
@@ -416,17 +416,17 @@ async def test_the_program_of_the_readme_runs(
     embedded: Caller, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is run as it stands; only its waiting is the test's."""
-    furnished = embedded.furnished
+    populated = embedded.populated
     await embedded.automation()
     loop = asyncio.get_running_loop()
 
     def sleep(seconds: float) -> None:
-        asyncio.run_coroutine_threadsafe(furnished.shop.drain(), loop).result()
+        asyncio.run_coroutine_threadsafe(populated.shop.drain(), loop).result()
 
     monkeypatch.setitem(Steward.__init__.__kwdefaults__, "sleep", sleep)
     [program] = re.findall(r"```python\n(.*?)```", (PYTHON / "README.md").read_text("utf-8"), re.S)
-    async with listening(furnished.service, ConnectionLimits()) as port:
-        set_environment(monkeypatch, furnished, port)
+    async with listening(populated.service, ConnectionLimits()) as port:
+        set_environment(monkeypatch, populated, port)
         await asyncio.to_thread(exec, program, {})
     assert capsys.readouterr().out.splitlines()[-1].startswith("Hide succeeded 3 products of ")
 

@@ -23,8 +23,8 @@ from steward.cli.connection_limits import ConnectionLimits
 from steward.model.account import Scope
 from tests.api.test_edge import listening
 from tests.clients.faults import name_of_call
-from tests.furnished_service import FurnishedService
 from tests.imports.exports import chain, tell_step
+from tests.populated_service import PopulatedService
 from tests.source import ROOT
 
 FOLDER = ROOT / "clients/typescript"
@@ -36,14 +36,14 @@ needs_build = pytest.mark.skipif(
 )
 
 
-async def seen_by_node(furnished: FurnishedService, port: int) -> Any:
+async def seen_by_node(populated: PopulatedService, port: int) -> Any:
     """What the program saw; whenever it sleeps, time goes on and the worker works."""
-    body = furnished.service.login_body("member")
+    body = populated.service.login_body("member")
     settings = {
         "url": f"http://127.0.0.1:{port}",
         "lost": 5,
         "runs": RUNS,
-        "sheet": furnished.number("spreadsheet"),
+        "sheet": populated.number("spreadsheet"),
         "content": chain(tell_step()),
         "clientId": body["client_id"],
         "clientSecret": body["client_secret"],
@@ -63,17 +63,17 @@ async def seen_by_node(furnished: FurnishedService, port: int) -> Any:
         if "seen" in message:
             await node.wait()
             return message["seen"]
-        furnished.service.clock.tick(message["sleep"] / 1000)
-        await furnished.shop.drain()
+        populated.service.clock.tick(message["sleep"] / 1000)
+        await populated.shop.drain()
         node.stdin.write(b"\n")
     raise AssertionError((await node.stderr.read()).decode())
 
 
 @needs_build
-async def test_the_client_keeps_its_rules(furnished: FurnishedService) -> None:
+async def test_the_client_keeps_its_rules(populated: PopulatedService) -> None:
     """One login for a hundred callers; while answers are lost no run twice; every operation is called."""
-    async with listening(furnished.service, ConnectionLimits()) as port:
-        seen = await seen_by_node(furnished, port)
+    async with listening(populated.service, ConnectionLimits()) as port:
+        seen = await seen_by_node(populated, port)
     assert seen["done"] == ["succeeded", [1, 2, 3]]
     assert seen["live"] == "waiting_approval"
     assert seen["pages"] == [1, 1]

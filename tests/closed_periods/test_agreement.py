@@ -36,7 +36,7 @@ _MINUTE, _DAY = timedelta(minutes=1), timedelta(days=1)
 PENDING, SKIPPED = OccurrenceState.PENDING, OccurrenceState.SKIPPED
 
 
-async def test_all_answers_agree_and_every_slot_has_one_record(world: World) -> None:
+async def test_all_responses_agree_and_every_slot_has_one_record(world: World) -> None:
     """Decides every slot as it was shown before, while periods are made and ended and runs let through."""
     closer, diary = PeriodEditor(world.engine, world.clock, world.owner), CalendarClient(world)
     schedules = [HOURLY, {"cadence": "every_6_hours"}, {"cadence": "daily", "run_at": "08:00"}]

@@ -18,8 +18,8 @@ from steward.telemetry.redact import forms
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.network import beside
 from tests.fakes.shopify.store import ShopifyFake
-from tests.furnished_service import FurnishedService
 from tests.people import Caller
+from tests.populated_service import PopulatedService
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
 from tests.templates.two_platforms import ConnectedService
@@ -28,9 +28,9 @@ ACCOUNTS = ("woocommerce", "shopify", "spreadsheet", "teams")
 
 
 @pytest.fixture
-async def furnished(
+async def populated(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
-) -> AsyncIterator[tuple[FurnishedService, ConnectedService]]:
+) -> AsyncIterator[tuple[PopulatedService, ConnectedService]]:
     """Yields the API with its cast beside both stores, a sheet and a channel, with debug logs."""
     opened = await open_shop(sqlite_url, clock, tmp_path, STEWARD_LOG_LEVEL="debug")
     store, default = ShopifyFake(now=clock.now), type(opened.world).transport
@@ -44,7 +44,7 @@ async def furnished(
     await connect_all(shop)
     await shop.connect("shopify", store.settings())
     store.seed(products=7, orders=0, customers=0)
-    whole = FurnishedService(service, shop)
+    whole = PopulatedService(service, shop)
     yield whole, ConnectedService(shop, store)
     await whole.close()
 
@@ -71,14 +71,14 @@ def failing(both: ConnectedService, stored: set[str]) -> None:
     both.store.fault("status", status=400, body={"errors": echo}, count=-1)
 
 
-async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_answered(
-    furnished: tuple[FurnishedService, ConnectedService], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+async def test_when_every_account_responds_with_its_keys_none_is_kept_logged_or_returned(
+    populated: tuple[PopulatedService, ConnectedService], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Stores, logs and answers no secret that failing accounts echo.
 
     See docs/design/security.md#logs-and-redaction and docs/guides/contributors.md#tests.
     """
-    whole, both = furnished
+    whole, both = populated
     shop = whole.shop
     planted = await canaries(shop)
     automations: list[Automation] = [

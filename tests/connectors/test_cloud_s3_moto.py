@@ -115,14 +115,14 @@ async def storage() -> AsyncIterator[Storage]:
     )
     new_storage = Storage(f"http://127.0.0.1:{port}", "", "")
     try:
-        await _furnish(new_storage)
+        await _populate(new_storage)
         yield new_storage
     finally:
         server.terminate()
         await server.wait()
 
 
-async def _furnish(storage: Storage) -> None:
+async def _populate(storage: Storage) -> None:
     async with httpx.AsyncClient(base_url=storage.url, timeout=30) as client:
         await eventually(lambda: _responds(client))
         made_in = f"<LocationConstraint>{REGION}</LocationConstraint>"

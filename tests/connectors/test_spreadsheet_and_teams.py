@@ -170,7 +170,7 @@ async def test_a_blind_append_stays_unknown(sheet: Connection, world: FakePlatfo
     ],
 )
 @pytest.mark.parametrize("keyed", [True, False])
-async def test_a_lost_answer_is_settled_by_the_keys_or_the_cells(
+async def test_a_lost_response_is_settled_by_the_keys_or_the_cells(
     sheet: Connection,
     world: FakePlatformsClient,
     keyed: bool,
@@ -284,7 +284,7 @@ async def test_a_message_is_handed_over_once_with_its_mark(
         ({"kind": "status", "status": 425}, UNKNOWN),
     ],
 )
-async def test_a_teams_message_is_sent_once_whatever_teams_answers(
+async def test_a_teams_message_is_sent_once_whatever_teams_responds(
     teams: Connection, world: FakePlatformsClient, fault: dict[str, Any], state: WriteState
 ) -> None:
     """Sends a message once whatever Teams answers, and cannot confirm it afterwards.

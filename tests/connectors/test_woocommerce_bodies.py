@@ -47,12 +47,12 @@ def test_data_after_notices_is_read(data: bytes) -> None:
         NOTICE + b'{"n": ' + b"9" * 41 + b"}",
     ],
 )
-def test_an_answer_without_data_after_notices_stays_unusable(body: bytes) -> None:
+def test_a_response_without_data_after_notices_stays_unusable(body: bytes) -> None:
     with pytest.raises(UnusableResponse):
         decoded_of(response(body))
 
 
-def test_a_web_page_as_an_answer_is_named_by_its_title() -> None:
+def test_a_web_page_as_a_response_is_named_by_its_title() -> None:
     """Names a web page by its title, on one line, redacted and cut to 80 characters."""
     with pytest.raises(WrongResponder) as refusal:
         rows_of(response(PAGE % b"Just a moment..."))

@@ -95,7 +95,7 @@ async def test_a_connection_that_is_not_made_says_nothing_of_the_length(clock: F
     assert shop.requested_pages == [(100, 1)] * 3
 
 
-async def test_a_page_that_answers_in_time_keeps_its_length(clock: FakeClock) -> None:
+async def test_a_page_that_comes_in_time_keeps_its_length(clock: FakeClock) -> None:
     shop = Shop(list(range(1, 301)))
     assert await read(shop.pages(clock)) == shop.ids
     assert shop.requested_pages == [(100, 1), (100, 2), (100, 3)]

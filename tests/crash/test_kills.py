@@ -109,7 +109,7 @@ async def test_two_kills_lose_and_double_nothing(shop: Shop, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_kill_beside_a_lost_request_or_answer_loses_and_doubles_nothing(
+async def test_a_kill_beside_a_lost_request_or_response_loses_and_doubles_nothing(
     shop: Shop, kind: str
 ) -> None:
     """A kill together with a lost request or answer loses and doubles nothing.

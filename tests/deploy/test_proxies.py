@@ -175,7 +175,7 @@ async def _responses(address: str, folder: Path) -> list[tuple[int, dict[str, st
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
-async def test_a_proxy_passes_true_addresses_and_leaves_answers_unchanged(
+async def test_a_proxy_passes_true_addresses_and_leaves_responses_unchanged(
     name: str, sqlite_url: str, tmp_path: Path
 ) -> None:
     """Ignores the address that a client claims, hides `/metrics`, and passes answers on unchanged."""

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.events.world import ListeningService, open_ears
-from tests.furnished_service import FurnishedService, furnished
+from tests.events.world import ListeningService, open_listener
+from tests.populated_service import PopulatedService, populated
 
-__all__ = ["furnished"]
+__all__ = ["populated"]
 
 
 @pytest.fixture
-async def ears(furnished: FurnishedService) -> ListeningService:
+async def listener(populated: PopulatedService) -> ListeningService:
     """Provides a service beside the fake shop, whose webhooks reach it."""
-    return await open_ears(furnished)
+    return await open_listener(populated)

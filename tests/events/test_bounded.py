@@ -28,9 +28,9 @@ def _used_bytes(file: Path) -> int:
     return sum(path.stat().st_size for path in (file, file.with_name(file.name + "-wal")) if path.exists())
 
 
-async def test_the_file_is_bounded_under_a_days_load(ears: ListeningService) -> None:
+async def test_the_file_is_bounded_under_a_days_load(listener: ListeningService) -> None:
     """With retention the file is bounded under a day's load."""
-    shop = ears.shop
+    shop = listener.shop
     if shop.engine.dialect != "sqlite":
         pytest.skip("of SQLite: PostgreSQL drops months, and what is deleted is its vacuum's")
     assert DAYS >= FULL_AFTER + 20
@@ -39,7 +39,7 @@ async def test_the_file_is_bounded_under_a_days_load(ears: ListeningService) -> 
         shop.service, worker_context=replace(ctx, retention=replace(ctx.retention, history=RUNS_FOR))
     )
     shop.worker = None
-    await ears.automation("orders/create")
+    await listener.automation("orders/create")
     file, sizes = Path(str(ctx.retention.file)), []
     for day in range(DAYS):
         for hour in range(24):
@@ -47,7 +47,9 @@ async def test_the_file_is_bounded_under_a_days_load(ears: ListeningService) -> 
             if hour % 4 == 0:
                 for number in range(A_DAY // 6):
                     body = {**order(day * 10_000 + hour * 100 + number), "customer_note": WORDS}
-                    response = await ears.deliver("order.created", body, delivery=f"{day} {hour} {number}")
+                    response = await listener.deliver(
+                        "order.created", body, delivery=f"{day} {hour} {number}"
+                    )
                     assert response.status == 200
                     shop.clock.tick(20)
                 await shop.drain()

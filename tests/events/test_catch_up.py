@@ -8,9 +8,9 @@ from tests.events.world import ListeningService
 from tests.imports.exports import code, connections_of, node
 
 
-async def sold(ears: ListeningService, **more: Any) -> str:
+async def sold(listener: ListeningService, **more: Any) -> str:
     """Creates an order in the shop and returns its number."""
-    woo = await ears.woo("POST", "/orders", {"set_paid": True, "line_items": [], **more})
+    woo = await listener.woo("POST", "/orders", {"set_paid": True, "line_items": [], **more})
     return str(woo["id"])
 
 
@@ -19,72 +19,74 @@ def unreachable(request: httpx.Request) -> httpx.Response:
     raise httpx.ConnectError("nobody answers", request=request)
 
 
-async def test_after_an_outage_what_was_lost_is_found_once(ears: ListeningService) -> None:
+async def test_after_an_outage_what_was_lost_is_found_once(listener: ListeningService) -> None:
     """After an outage catch-up finds each lost event once.
 
     See docs/design/events.md#catch-up and docs/design/command-line.md#settings.
     """
-    on_create, is_paid = await ears.automation("orders/create"), await ears.automation("orders/paid")
-    ears.shop.clock.tick(60)
-    delivered = await sold(ears)
-    assert await ears.events_of_runs(on_create) == [("orders/create", delivered)]
-    ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
-    ears.shop.clock.tick(60)
-    lost = await sold(ears)
-    await ears.shop.drain()
-    assert len(await ears.runs(on_create)) == 1
-    ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.furnished.service.app))
-    await ears.later(minutes=15)
+    on_create, is_paid = await listener.automation("orders/create"), await listener.automation("orders/paid")
+    listener.shop.clock.tick(60)
+    delivered = await sold(listener)
+    assert await listener.events_of_runs(on_create) == [("orders/create", delivered)]
+    listener.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
+    listener.shop.clock.tick(60)
+    lost = await sold(listener)
+    await listener.shop.drain()
+    assert len(await listener.runs(on_create)) == 1
+    listener.shop.world.set_webhook_transport(httpx.ASGITransport(app=listener.populated.service.app))
+    await listener.later(minutes=15)
     for automation, topic in ((on_create, "orders/create"), (is_paid, "orders/paid")):
-        assert await ears.events_of_runs(automation) == [(topic, delivered), (topic, lost)]
-    [results] = await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled")
+        assert await listener.events_of_runs(automation) == [(topic, delivered), (topic, lost)]
+    [results] = await listener.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled")
     for _ in range(3):
-        await ears.later(minutes=15)
-    assert len(await ears.runs(on_create)) == len(await ears.runs(is_paid)) == 2
-    assert await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled") == [results]
+        await listener.later(minutes=15)
+    assert len(await listener.runs(on_create)) == len(await listener.runs(is_paid)) == 2
+    assert await listener.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled") == [results]
 
 
-async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: ListeningService) -> None:
+async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(listener: ListeningService) -> None:
     """After a failed read catch-up continues from its cursor. See docs/design/events.md#catch-up."""
-    automation = await ears.automation("orders/create")
-    ears.shop.clock.tick(60)
-    ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
-    lost = await sold(ears)
-    ears.shop.fault("status", "GET", "/wp-json/wc/v3/orders", status=500, count=1000)
-    await ears.later(minutes=16)
-    await ears.later(hours=2)
-    assert await ears.runs(automation) == []
-    ears.shop.world.state.faults.clear()
-    await ears.later(hours=1, minutes=1)
-    assert await ears.events_of_runs(automation) == [("orders/create", lost)]
+    automation = await listener.automation("orders/create")
+    listener.shop.clock.tick(60)
+    listener.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
+    lost = await sold(listener)
+    listener.shop.fault("status", "GET", "/wp-json/wc/v3/orders", status=500, count=1000)
+    await listener.later(minutes=16)
+    await listener.later(hours=2)
+    assert await listener.runs(automation) == []
+    listener.shop.world.state.faults.clear()
+    await listener.later(hours=1, minutes=1)
+    assert await listener.events_of_runs(automation) == [("orders/create", lost)]
 
 
-async def test_an_object_reported_as_new_is_not_new_again_when_it_changes(ears: ListeningService) -> None:
+async def test_an_object_reported_as_new_is_not_new_again_when_it_changes(listener: ListeningService) -> None:
     """An object that was reported as created is not reported as created again.
 
     See docs/design/events.md#catch-up.
     """
-    automation = await ears.automation("orders/create")
-    ears.shop.clock.tick(14 * 60)
-    first = await sold(ears)
-    assert await ears.events_of_runs(automation) == [("orders/create", first)]
-    ears.shop.clock.tick(30)
-    await ears.woo("PUT", f"/orders/{first}", {"status": "completed"})
-    ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
-    lost = await sold(ears)
-    await ears.later(seconds=45)
-    await ears.woo("PUT", f"/orders/{lost}", {"status": "completed"})
-    await ears.later(seconds=30)
+    automation = await listener.automation("orders/create")
+    listener.shop.clock.tick(14 * 60)
+    first = await sold(listener)
+    assert await listener.events_of_runs(automation) == [("orders/create", first)]
+    listener.shop.clock.tick(30)
+    await listener.woo("PUT", f"/orders/{first}", {"status": "completed"})
+    listener.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
+    lost = await sold(listener)
+    await listener.later(seconds=45)
+    await listener.woo("PUT", f"/orders/{lost}", {"status": "completed"})
+    await listener.later(seconds=30)
     actual = [("orders/create", first), ("orders/create", lost)]
-    assert await ears.events_of_runs(automation) == actual
-    await ears.woo("PUT", f"/orders/{lost}", {"status": "cancelled"})
-    ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.furnished.service.app))
-    await ears.later(minutes=15)
-    await ears.later(minutes=15)
-    assert await ears.events_of_runs(automation) == actual
+    assert await listener.events_of_runs(automation) == actual
+    await listener.woo("PUT", f"/orders/{lost}", {"status": "cancelled"})
+    listener.shop.world.set_webhook_transport(httpx.ASGITransport(app=listener.populated.service.app))
+    await listener.later(minutes=15)
+    await listener.later(minutes=15)
+    assert await listener.events_of_runs(automation) == actual
 
 
-async def test_a_missed_event_hands_the_whole_object_to_an_imported_workflow(ears: ListeningService) -> None:
+async def test_a_missed_event_hands_the_whole_object_to_an_imported_workflow(
+    listener: ListeningService,
+) -> None:
     """A caught-up event holds few fields, so the workflow's run reads the whole object.
 
     See docs/design/imports-verdict.md#start.
@@ -94,13 +96,13 @@ async def test_a_missed_event_hands_the_whole_object_to_an_imported_workflow(ear
         code("See", "throw new Error($('Told').first().json.billing.city)"),
     ]
     export = {"name": "Told", "nodes": nodes, "connections": connections_of(nodes), "settings": {}}
-    automation = await ears.imported(export, "orders/create")
-    ears.shop.clock.tick(60)
-    await sold(ears, billing={"city": "Ghent"})
-    await ears.shop.drain()
-    ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
-    ears.shop.clock.tick(60)
-    await sold(ears, billing={"city": "Bruges"})
-    await ears.later(minutes=15)
-    messages = [str(run["message"]) for run in await ears.runs(automation)]
+    automation = await listener.imported(export, "orders/create")
+    listener.shop.clock.tick(60)
+    await sold(listener, billing={"city": "Ghent"})
+    await listener.shop.drain()
+    listener.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
+    listener.shop.clock.tick(60)
+    await sold(listener, billing={"city": "Bruges"})
+    await listener.later(minutes=15)
+    messages = [str(run["message"]) for run in await listener.runs(automation)]
     assert [message.partition(" ")[0] for message in messages] == ["Ghent", "Bruges"]

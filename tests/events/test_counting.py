@@ -30,7 +30,7 @@ def random_deliveries(
 
 
 async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
-    ears: ListeningService,
+    listener: ListeningService,
 ) -> None:
     """No event is lost or run twice, and every dropped one is counted.
 
@@ -39,21 +39,24 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
     dice = random.Random(seed)
-    await ears.waits_at_most(WAITING)
-    first_automation, other = await ears.automation("orders/create"), await ears.automation("orders/create")
+    await listener.waits_at_most(WAITING)
+    first_automation, other = (
+        await listener.automation("orders/create"),
+        await listener.automation("orders/create"),
+    )
 
     async def send(deliveries: list[tuple[str, bytes | dict[str, Any]]], *, drained: bool) -> None:
         for start in range(0, len(deliveries), AT_ONCE):
-            ears.shop.clock.tick(20)  # below the limits of a flood
+            listener.shop.clock.tick(20)  # below the limits of a flood
             batch = deliveries[start : start + AT_ONCE]
             responses = await asyncio.gather(
-                *(ears.deliver("order.created", body, delivery=name) for name, body in batch)
+                *(listener.deliver("order.created", body, delivery=name) for name, body in batch)
             )
             assert Counter(response.status for response in responses) == {200: len(batch)}
             if drained:
-                await ears.shop.drain()
+                await listener.shop.drain()
             else:
-                await ears.tick("match")
+                await listener.tick("match")
 
     first = random_deliveries(dice, DELIVERIES // 2, 1)
     second = random_deliveries(dice, DELIVERIES - DELIVERIES // 2 + 2 * WAITING, DELIVERIES)
@@ -63,14 +66,14 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
     lagging = {name for name, _ in second}
     large = sum(name.startswith("large") for name in run_at_once | lagging)
     small = len(lagging) - sum(name.startswith("large") for name in lagging)
-    ears.token = await ears.furnished.service.token("member")
+    listener.token = await listener.populated.service.token("member")
     for automation in (first_automation, other):
-        runs = await ears.runs(automation)
+        runs = await listener.runs(automation)
         assert Counter((run["status"], run["code"]) for run in runs) == {
             ("succeeded", None): sum(name.startswith("small") for name in run_at_once),
             ("refused", "event_too_large"): large,
             ("queued", None): WAITING,
             ("refused", "too_many_waiting"): small - WAITING,
         }
-        assert (await ears.trigger(automation))["events_dropped"] == large + small - WAITING
+        assert (await listener.trigger(automation))["events_dropped"] == large + small - WAITING
         assert len({run["event"]["id"] for run in runs}) == len(runs) == len(run_at_once | lagging)

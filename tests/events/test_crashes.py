@@ -8,28 +8,28 @@ import pytest
 from steward.failpoint import watch
 from tests.crash.killing import Killer, ProcessKilled, bury, watching
 from tests.events.test_matching import hiding, offer_hiding
-from tests.events.world import ListeningService, open_ears, order
-from tests.furnished_service import FurnishedService
+from tests.events.world import ListeningService, open_listener, order
+from tests.populated_service import PopulatedService
 
 
 @pytest.fixture
-async def mortal(furnished: FurnishedService) -> AsyncIterator[ListeningService]:
+async def mortal(populated: PopulatedService) -> AsyncIterator[ListeningService]:
     """Provides a listening service that can be killed."""
-    yield await open_ears(furnished)
+    yield await open_listener(populated)
     watch(None)
 
 
-async def again(ears: ListeningService) -> None:
+async def again(listener: ListeningService) -> None:
     """Replaces the killed process; API calls then reach the new one."""
-    service, fresh = ears.furnished.service, ears.shop.service
+    service, fresh = listener.populated.service, listener.shop.service
     service.context = fresh.context
     service.restart()
-    await open_ears(ears.furnished)
-    ears.token = await service.token("member")
+    await open_listener(listener.populated)
+    listener.token = await service.token("member")
 
 
 @pytest.mark.parametrize("point", ["before_event", "after_event"])
-async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
+async def test_a_delivery_whose_response_is_lost_runs_once_when_it_comes_again(
     mortal: ListeningService, point: str
 ) -> None:
     """A delivery is stored before it is answered, so its repeat is recognized.
@@ -124,7 +124,7 @@ async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its
     [row] = await mortal.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
     await mortal.woo("PUT", f"/products/{row['id']}", {"manage_stock": True, "stock_quantity": 0})
     await mortal.shop.drain()
-    owner = await mortal.furnished.service.web("owner")
+    owner = await mortal.populated.service.web("owner")
     [run] = await mortal.runs(automation)
     approval = (await owner.get(f"/v1/automations/approvals/{run['approval_id']}")).data["approval"]
     decision = {"version": approval["version"], "change_hash": approval["change_hash"]}

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from steward.fake_platforms.application import FakePlatforms
-from tests.events.world import ListeningService, open_ears
+from tests.events.world import ListeningService, open_listener
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.network import beside
 from tests.fakes.shopify.store import ShopifyFake
-from tests.furnished_service import open_furnished_service
+from tests.populated_service import open_populated_service
 
 SEED = int(os.environ.get("TOLD_FROM", "1"))
 TOPICS = ("orders/create", "orders/updated", "orders/paid", "orders/fulfilled")
@@ -55,7 +55,7 @@ class ChangingStore(Protocol):
 class WooCommerceShop:
     """The fake WooCommerce shop with its webhooks held back."""
 
-    ears: ListeningService
+    listener: ListeningService
     sent: list[httpx.Request] = field(default_factory=list)
     rows: dict[str, Any] = field(default_factory=dict)
 
@@ -65,10 +65,10 @@ class WooCommerceShop:
                 self.sent.append(request)
             return httpx.Response(200)
 
-        self.ears.shop.world.set_webhook_transport(httpx.MockTransport(keep))
+        self.listener.shop.world.set_webhook_transport(httpx.MockTransport(keep))
 
     async def create(self, *, paid: bool) -> str:
-        row = await self.ears.woo("POST", "/orders", {"set_paid": paid, "line_items": []})
+        row = await self.listener.woo("POST", "/orders", {"set_paid": paid, "line_items": []})
         self.rows[str(row["id"])] = row
         return str(row["id"])
 
@@ -76,9 +76,9 @@ class WooCommerceShop:
         body = {
             "pay": {"set_paid": True},
             "fulfil": {"status": "completed"},
-            "note": {"customer_note": f"note {self.ears.shop.clock.monotonic()} {len(self.sent)}"},
+            "note": {"customer_note": f"note {self.listener.shop.clock.monotonic()} {len(self.sent)}"},
         }[what]
-        self.rows[order] = await self.ears.woo("PUT", f"/orders/{order}", body)
+        self.rows[order] = await self.listener.woo("PUT", f"/orders/{order}", body)
 
     def now(self, order: str) -> OrderState:
         row = self.rows[order]
@@ -157,17 +157,17 @@ class OrderHistory:
         }[topic]
 
 
-async def bring(ears: ListeningService, store: ChangingStore, request: httpx.Request) -> None:
+async def bring(listener: ListeningService, store: ChangingStore, request: httpx.Request) -> None:
     """Delivers one of the store's deliveries."""
     store.sent.remove(request)
     headers = {name: value for name, value in request.headers.items() if name.startswith(("x-", "content-t"))}
-    response = await ears.post(str(request.url), request.content, **headers)
+    response = await listener.post(str(request.url), request.content, **headers)
     assert response.status == 200, response.body
 
 
-async def starts(ears: ListeningService, automation: dict[str, Any]) -> Counter[tuple[str, str]]:
+async def starts(listener: ListeningService, automation: dict[str, Any]) -> Counter[tuple[str, str]]:
     """Returns how many runs each modification of an object started."""
-    rows = await ears.rows(
+    rows = await listener.rows(
         "SELECT e.pointer FROM runs AS r JOIN events AS e ON e.org_id = r.org_id AND e.id = r.event_id"
         " WHERE r.org_id = :org AND r.automation_id = :automation",
         automation=automation["id"],
@@ -185,7 +185,7 @@ async def fake(clock: FakeClock) -> ShopifyFake:
 
 
 @pytest.fixture
-async def ears(
+async def listener(
     database_url: str, clock: FakeClock, tmp_path: Path, fake: ShopifyFake
 ) -> AsyncIterator[ListeningService]:
     """Provides the service beside both stores."""
@@ -194,40 +194,42 @@ async def ears(
         default = world.transport
         world.transport = lambda: beside(default(), fake)  # type: ignore[method-assign]
 
-    opened = await open_furnished_service(database_url, clock, tmp_path, around=around)
+    opened = await open_populated_service(database_url, clock, tmp_path, around=around)
     await opened.shop.connect("shopify", fake.settings())
-    yield await open_ears(opened)
+    yield await open_listener(opened)
     await opened.close()
 
 
 @pytest.mark.parametrize("platform", ["woocommerce", "shopify"])
 async def test_deliveries_and_catch_up_report_each_topic_of_a_change_once(
-    ears: ListeningService, fake: ShopifyFake, platform: str
+    listener: ListeningService, fake: ShopifyFake, platform: str
 ) -> None:
     """Each object and topic starts a run, and no modification of it starts two."""
-    random, on = Random(SEED), {"integration_id": ears.furnished.number(platform)}
-    automations = {topic: await ears.automation(topic, **on) for topic in TOPICS}
-    ears.shop.clock.tick(60)
-    store: ChangingStore = WooCommerceShop(ears) if platform == "woocommerce" else ShopifyStore(fake, random)
+    random, on = Random(SEED), {"integration_id": listener.populated.number(platform)}
+    automations = {topic: await listener.automation(topic, **on) for topic in TOPICS}
+    listener.shop.clock.tick(60)
+    store: ChangingStore = (
+        WooCommerceShop(listener) if platform == "woocommerce" else ShopifyStore(fake, random)
+    )
     history = OrderHistory(store, random)
     for _ in range(40):
         act = random.random()
         if act < 0.45:
             await history.goes_on()
-            ears.shop.clock.tick(random.choice([0, 1, 1, 2, 20, 60]))
+            listener.shop.clock.tick(random.choice([0, 1, 1, 2, 20, 60]))
         elif act < 0.8 and store.sent:
-            await bring(ears, store, random.choice(store.sent[:3]))
+            await bring(listener, store, random.choice(store.sent[:3]))
         elif act < 0.88 and store.sent:
             store.sent.remove(random.choice(store.sent))
         else:
-            await ears.later(minutes=random.choice([1, 15]))
+            await listener.later(minutes=random.choice([1, 15]))
     for _ in range(2):
-        await ears.later(minutes=15)
+        await listener.later(minutes=15)
     for request in list(store.sent):  # late: catch-up has read everything
-        await bring(ears, store, request)
-        await ears.shop.drain()
+        await bring(listener, store, request)
+        await listener.shop.drain()
     for topic, automation in automations.items():
-        started = await starts(ears, automation)
+        started = await starts(listener, automation)
         actual = {order for order, _ in started}
         assert history.expected(topic) <= actual <= set(history.orders), topic
         assert not {item: n for item, n in started.items() if n > history.modified[item]}, (topic, started)

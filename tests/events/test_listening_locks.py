@@ -19,10 +19,10 @@ from steward.events import subscription_sync
 from steward.events.subscription_sync import UNWANTED_FOR
 from steward.model.refusals import Refusal
 from steward.worker import WorkerContext
-from tests.events.world import ListeningService, open_ears, order
+from tests.events.world import ListeningService, open_listener, order
 from tests.fake_clock import FakeClock
-from tests.furnished_service import open_furnished_service
 from tests.occurrences.interleaving import Session, StatementBarrier, SteppedEngine, stepped
+from tests.populated_service import open_populated_service
 
 # 1 stops at every statement; the suite stops at every eighth.
 EVERY = int(os.environ.get("INTERLEAVE_EVERY", "8"))
@@ -35,12 +35,12 @@ VERBS = {"resume": lifecycle.resume, "pause": pauses.pause}
 class SideBySide:
     """A listening service on PostgreSQL with concurrent transactions, and a watcher of its locks."""
 
-    ears: ListeningService
+    listener: ListeningService
     watcher: Any
 
     def turn(self, automation: Mapping[str, Any], verb: str) -> Act:
         """Resumes or pauses an automation in another process."""
-        owner = self.ears.shop.owner
+        owner = self.listener.shop.owner
 
         async def act(ctx: WorkerContext) -> object:
             command, rules = StateCommand(automation["id"]), ctx.automation_rules
@@ -52,12 +52,12 @@ class SideBySide:
     async def look(self, ctx: WorkerContext) -> None:
         """Checks the store's subscriptions as a process does."""
         await subscription_sync.check(
-            ctx.events(), self.ears.shop.owner.org, self.ears.furnished.number("woocommerce")
+            ctx.events(), self.listener.shop.owner.org, self.listener.populated.number("woocommerce")
         )
 
     async def disconnect(self, ctx: WorkerContext) -> None:
         """Disconnects the store as the request handler does."""
-        owner, number = self.ears.shop.owner, self.ears.furnished.number("woocommerce")
+        owner, number = self.listener.shop.owner, self.listener.populated.number("woocommerce")
 
         async def act(tx: Tx) -> None:
             rules = ctx.automation_rules
@@ -71,7 +71,7 @@ class SideBySide:
 
         Returns True if the first act has fewer statements.
         """
-        ctx: WorkerContext = self.ears.shop.service.worker_context
+        ctx: WorkerContext = self.listener.shop.service.worker_context
         sessions, held = [Session() for _ in acts], StatementBarrier(statement)
         ways = [replace(ctx, engine=SteppedEngine(ctx.engine, session)) for session in sessions]
         going = [act(worker_context) for act, worker_context in zip(acts, ways, strict=True)]
@@ -82,20 +82,20 @@ class SideBySide:
 
     async def hears(self, automation: Mapping[str, Any], statement: int) -> None:
         """Asserts that the automation listens in the end and that an event of the shop starts it."""
-        self.ears.token = await self.ears.furnished.service.token("member")
-        await self.ears.shop.drain()
-        assert (await self.ears.trigger(automation))["listening"] == "yes", statement
-        number = 1000 + self.ears.sent
-        assert (await self.ears.deliver("order.created", order(number))).status == 200
-        assert ("orders/create", str(number)) in await self.ears.events_of_runs(automation), statement
+        self.listener.token = await self.listener.populated.service.token("member")
+        await self.listener.shop.drain()
+        assert (await self.listener.trigger(automation))["listening"] == "yes", statement
+        number = 1000 + self.listener.sent
+        assert (await self.listener.deliver("order.created", order(number))).status == 200
+        assert ("orders/create", str(number)) in await self.listener.events_of_runs(automation), statement
 
 
 @pytest.fixture
 async def beside(postgresql_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[SideBySide]:
     """Provides the service on its own PostgreSQL database."""
-    opened = await open_furnished_service(postgresql_url, clock, tmp_path)
+    opened = await open_populated_service(postgresql_url, clock, tmp_path)
     watcher = await asyncpg.connect(postgresql_url)
-    yield SideBySide(await open_ears(opened), watcher)
+    yield SideBySide(await open_listener(opened), watcher)
     await watcher.close()
     await opened.close()
 
@@ -106,8 +106,8 @@ async def test_one_resumed_while_its_topic_is_forgotten_or_closed_listens(
     beside: SideBySide, held: str, unwanted_for: timedelta
 ) -> None:
     """Waiting for a topic excludes removing it, so a resumed automation listens."""
-    ears = beside.ears
-    resumed = await ears.automation("orders/create")
+    listener = beside.listener
+    resumed = await listener.automation("orders/create")
     person = beside.turn(resumed, "resume")
 
     async def resume_and_look(ctx: WorkerContext) -> None:
@@ -116,10 +116,10 @@ async def test_one_resumed_while_its_topic_is_forgotten_or_closed_listens(
 
     acts: list[Act] = [person, beside.look] if held == "person" else [beside.look, resume_and_look]
     for statement in range(0, MAX_STATEMENTS, EVERY):
-        assert (await ears.act(resumed, "pause")).status == 200
+        assert (await listener.act(resumed, "pause")).status == 200
         if unwanted_for:  # the topic was forgotten meanwhile; its subscription is to be closed
-            await ears.shop.drain()
-            ears.shop.clock.tick(unwanted_for.total_seconds())
+            await listener.shop.drain()
+            listener.shop.clock.tick(unwanted_for.total_seconds())
         is_over = await beside.interleaved(statement, *acts)
         await beside.hears(resumed, statement)
         if is_over:
@@ -132,26 +132,26 @@ async def test_a_disconnected_store_is_listened_to_again_once_it_is_reconnected(
     beside: SideBySide, held: str
 ) -> None:
     """Locks are taken in one order: schedules, listeners, connections; no deadlock occurs."""
-    ears, number = beside.ears, beside.ears.furnished.number("woocommerce")
-    automation = await ears.automation("orders/create")
+    listener, number = beside.listener, beside.listener.populated.number("woocommerce")
+    automation = await listener.automation("orders/create")
     acts = {
         "resume": [beside.turn(automation, "resume"), beside.disconnect, beside.look],
         "disconnect": [beside.disconnect, beside.turn(automation, "pause"), beside.look],
     }[held]
-    owner = await ears.furnished.service.web("owner")
-    woo = ears.shop.world.described()["woocommerce"]
+    owner = await listener.populated.service.web("owner")
+    woo = listener.shop.world.described()["woocommerce"]
     settings = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
     for statement in range(0, MAX_STATEMENTS, EVERY):
         if held == "resume":
-            assert (await ears.act(automation, "pause")).status == 200
-        await ears.shop.drain()
+            assert (await listener.act(automation, "pause")).status == 200
+        await listener.shop.drain()
         is_over = await beside.interleaved(statement, *acts)
-        ears.shop.world.state.shop.webhooks.clear()  # the request handler asks the shop to do so
-        await ears.shop.drain()
+        listener.shop.world.state.shop.webhooks.clear()  # the request handler asks the shop to do so
+        await listener.shop.drain()
         response = await owner.post(f"/app/connections/{number}/reconnect", {"settings": settings})
         assert response.status == 200, response.body
-        if (await ears.read(automation))["state"] == "paused":
-            assert (await ears.act(automation, "resume")).status == 200
+        if (await listener.read(automation))["state"] == "paused":
+            assert (await listener.act(automation, "resume")).status == 200
         await beside.hears(automation, statement)
         if is_over:
             return

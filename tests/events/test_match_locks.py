@@ -15,28 +15,28 @@ from tests.occurrences.interleaving import BLOCKED
 
 
 async def test_an_event_is_matched_while_its_automation_is_paused(
-    ears: ListeningService, database_url: str, clock: FakeClock
+    listener: ListeningService, database_url: str, clock: FakeClock
 ) -> None:
     """Schedules are locked first; a paused automation is not started by a later event.
 
     See docs/design/storage.md#lock-order.
     """
-    if ears.shop.engine.dialect == "sqlite":
+    if listener.shop.engine.dialect == "sqlite":
         pytest.skip("SQLite has one writer, and no rows to lock")
-    automation = await ears.automation("orders/create")
-    await ears.deliver("order.created", order(1))
+    automation = await listener.automation("orders/create")
+    await listener.deliver("order.created", order(1))
     watcher = await asyncpg.connect(database_url)
 
     async def both_wait(tx: Tx) -> list["asyncio.Task[Any]"]:
-        await schedules.lock(tx, ears.shop.owner.org, automation["id"])
+        await schedules.lock(tx, listener.shop.owner.org, automation["id"])
         going: list[asyncio.Task[Any]] = []
-        for act in (partial(ears.act, automation, "pause"), partial(ears.tick, "match")):
+        for act in (partial(listener.act, automation, "pause"), partial(listener.tick, "match")):
             going.append(asyncio.create_task(act()))
             while await watcher.fetchval(BLOCKED) < len(going):
                 assert not going[-1].done()
         return going
 
-    going = await ears.shop.write(both_wait)
+    going = await listener.shop.write(both_wait)
     retried = asyncio.create_task(clock.until_sleeping())  # what a deadlock has ended waits to begin again
     both = asyncio.gather(*going)
     waits: set[asyncio.Future[Any]] = {both, retried}
@@ -45,5 +45,5 @@ async def test_an_event_is_matched_while_its_automation_is_paused(
     retried.cancel()
     await watcher.close()
     assert (await both)[0].status == 200
-    assert await ears.runs(automation) == []
-    assert await ears.rows("SELECT state FROM events WHERE org_id = :org") == [{"state": "matched"}]
+    assert await listener.runs(automation) == []
+    assert await listener.rows("SELECT state FROM events WHERE org_id = :org") == [{"state": "matched"}]

@@ -18,8 +18,8 @@ from steward.model.plan import StepKind
 from steward.steps.base import StepContext, StepResult
 from steward.templates.base import EndedRun, RunSummary, StepFacts, Template
 from tests.automations.world import template
-from tests.furnished_service import FurnishedService
 from tests.people import ApiResponse, Caller
+from tests.populated_service import PopulatedService
 
 PATH = "/v1/automations"
 MANUAL = {"cadence": "manual"}
@@ -59,20 +59,20 @@ def telling() -> Template:
 class ListeningService:
     """The service with its shop, an API client, and helpers to create listening automations."""
 
-    furnished: FurnishedService
+    populated: PopulatedService
     token: Caller
     sent: int = 0
 
     @property
     def shop(self) -> Any:
         """Returns the service beside the fake shop."""
-        return self.furnished.shop
+        return self.populated.shop
 
     async def automation(self, *topics: str, listen: bool = True, **fields: Any) -> dict[str, Any]:
         """Creates an automation started by these topics; with `listen` it is resumed and listening."""
         body = {
             "template_id": "tell-events",
-            "integration_id": self.furnished.number("woocommerce"),
+            "integration_id": self.populated.number("woocommerce"),
             "name": "On events",
             "inputs": {},
             "schedule": MANUAL,
@@ -91,7 +91,7 @@ class ListeningService:
         assert response.status == 201, response.body
         body = {
             "name": "On events",
-            "integration_id": self.furnished.number("woocommerce"),
+            "integration_id": self.populated.number("woocommerce"),
             "schedule": MANUAL,
             "trigger": {"kind": "event", "topics": [topic]},
         }
@@ -187,13 +187,13 @@ class ListeningService:
 
     async def post(self, url: str, raw: bytes, **headers: str) -> ApiResponse:
         """Posts bytes to a webhook address."""
-        nobody = self.furnished.service.nobody()
+        nobody = self.populated.service.nobody()
         return await nobody.call("POST", httpx.URL(url).path, content=raw, headers=headers)
 
     async def later(self, **time: float) -> None:
         """Advances the clock, runs everything that is ready, and logs the client in again."""
         await self.shop.pass_time(**time)
-        self.token = await self.furnished.service.token("member")
+        self.token = await self.populated.service.token("member")
 
     async def waits_at_most(self, runs: int) -> None:
         """Sets STEWARD_MAX_WAITING_EVENTS."""
@@ -224,12 +224,12 @@ class ListeningService:
         return cast("list[dict[str, Any]]", await self.shop.read(load))
 
 
-async def open_ears(furnished: FurnishedService) -> ListeningService:
+async def open_listener(populated: PopulatedService) -> ListeningService:
     """Opens a service whose shop delivers its webhooks to it, with the template `telling`."""
-    templates = cast("dict[str, Template]", furnished.shop.service.worker_context.automation_rules.templates)
+    templates = cast("dict[str, Template]", populated.shop.service.worker_context.automation_rules.templates)
     templates["tell-events"] = telling()
-    furnished.shop.world.set_webhook_transport(httpx.ASGITransport(app=furnished.service.app))
-    return ListeningService(furnished, await furnished.service.token("member"))
+    populated.shop.world.set_webhook_transport(httpx.ASGITransport(app=populated.service.app))
+    return ListeningService(populated, await populated.service.token("member"))
 
 
 def order(number: int, *, modified_at: str = "2026-05-01T08:00:00", **more: Any) -> dict[str, Any]:

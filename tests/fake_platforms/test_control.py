@@ -232,7 +232,7 @@ async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
     assert (await outside.get("/sandbox/ledger", params={"after": "x"})).status_code == 400
 
 
-async def test_unknown_control_paths_answer_404_with_a_message(outside: httpx.AsyncClient) -> None:
+async def test_unknown_control_paths_return_404_with_a_message(outside: httpx.AsyncClient) -> None:
     """Answers unknown paths and methods with 404 and a message. See docs/design/fake-platforms.md#control."""
     for method, path in (("GET", "/sandbox/other"), ("DELETE", "/sandbox/faults/f9"), ("PUT", "/sandbox")):
         response = await outside.request(method, path)

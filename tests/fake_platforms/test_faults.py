@@ -79,7 +79,7 @@ def served(started: ServedPlatforms) -> ServedPlatforms:
     return started
 
 
-def test_a_status_is_answered_and_nothing_is_applied(served: ServedPlatforms) -> None:
+def test_a_status_is_returned_and_nothing_is_applied(served: ServedPlatforms) -> None:
     """Answers with the fault's status and body and applies nothing.
 
     See docs/design/fake-platforms.md#control.
@@ -92,7 +92,7 @@ def test_a_status_is_answered_and_nothing_is_applied(served: ServedPlatforms) ->
     assert served.price() == old
 
 
-def test_a_status_after_is_answered_though_all_was_applied(served: ServedPlatforms) -> None:
+def test_a_status_after_is_returned_though_all_was_applied(served: ServedPlatforms) -> None:
     """Applies the write, and answers with the fault's status and its text as HTML.
 
     See docs/design/fake-platforms.md#control.

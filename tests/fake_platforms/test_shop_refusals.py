@@ -220,7 +220,7 @@ async def test_a_webhook_is_made_active_and_paused_only_later(shop: httpx.AsyncC
 
 
 @pytest.mark.parametrize("path", ["/shop/wp-json/wc/v3/products", "/wc/v3/products", "/nothing"])
-async def test_a_wrong_base_path_is_answered_by_a_page(outside: httpx.AsyncClient, path: str) -> None:
+async def test_a_wrong_base_path_returns_a_page(outside: httpx.AsyncClient, path: str) -> None:
     """Answers a path that no route of the site has with an HTML page."""
     response = await outside.get(path)
     assert response.status_code == 404

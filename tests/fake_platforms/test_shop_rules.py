@@ -103,7 +103,7 @@ async def test_a_failing_item_of_a_batch_fails_alone_and_in_its_place(shop: http
     assert response[1]["regular_price"] == "1.25"
 
 
-async def test_fields_on_a_batch_empty_the_answer_though_all_is_written(shop: httpx.AsyncClient) -> None:
+async def test_fields_on_a_batch_empty_the_response_though_all_is_written(shop: httpx.AsyncClient) -> None:
     """Answers an empty list to a batch with `_fields`, as recorded, and writes the prices."""
     product = await _first(shop)
     body = {"update": [{"id": product["id"], "regular_price": "1.75"}]}

@@ -74,7 +74,7 @@ async def test_an_invalid_slowness_is_refused(query: Any) -> None:
     assert (response.status_code, list(response.json())) == (400, ["error"])
 
 
-async def test_a_caller_that_does_not_wait_gets_no_answer_but_its_write_is_made() -> None:
+async def test_a_caller_that_does_not_wait_gets_no_response_but_its_write_is_made() -> None:
     """The client times out, and the shop still makes the write, as over a socket."""
     waited = WaitRecorder()
     world, client = served(waited, Slowness(90, 90))

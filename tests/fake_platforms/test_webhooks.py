@@ -234,7 +234,7 @@ class _SilentServer(httpx.AsyncBaseTransport):
         raise AssertionError("waited for ever")
 
 
-async def test_a_receiver_that_does_not_answer_in_time_has_failed(
+async def test_a_receiver_that_does_not_respond_in_time_has_failed(
     shop: httpx.AsyncClient,
     outside: httpx.AsyncClient,
     platforms: FakePlatforms,

@@ -46,7 +46,7 @@ def test_a_replay_reports_differences_and_continues(
     assert capsys.readouterr().out.splitlines()[-1] == f"{len(rows) - 4 - signed} of {len(rows)} agree"
 
 
-def test_an_outcome_that_differs_from_the_answer_is_reported() -> None:
+def test_an_outcome_that_differs_from_the_response_is_reported() -> None:
     """Judges altered outcomes by the rules of connector_view.py, which are not the connector's own."""
     content = json.loads((case_data("woocommerce") / "products_batch.json").read_text("utf-8"))
     mixed = next(exchange for exchange in content["exchanges"] if exchange["id"] == "batch.mixed")

@@ -36,7 +36,7 @@ def test_the_service_is_back_with_the_first_act_begun_after_the_fault() -> None:
     assert _history().first_acknowledged(2.5) is None
 
 
-def test_the_longest_pause_is_between_answered_acts() -> None:
+def test_the_longest_pause_is_between_successful_actions() -> None:
     """Counts from the fault and up to the end, and only acknowledged acts."""
     history = _history()
     assert history.longest_pause(0.5, 10.0) == 8.0

@@ -1,4 +1,4 @@
-"""The two furnished organizations of tests/authz, for hostile requests."""
+"""The two populated organizations of tests/authz, for hostile requests."""
 
 from tests.authz.conftest import two
 

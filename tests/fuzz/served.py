@@ -1,4 +1,4 @@
-"""The furnished service on a loop of its own, so that examples made one by one can call it."""
+"""The populated service on a loop of its own, so that examples made one by one can call it."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -52,7 +52,7 @@ def actual(path: str) -> str:
 
 
 class ServedService:
-    """A furnished service that is called from outside its loop."""
+    """A populated service that is called from outside its loop."""
 
     def __init__(self, database_url: str) -> None:
         self._loop = asyncio.new_event_loop()

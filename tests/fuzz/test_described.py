@@ -58,7 +58,7 @@ MODES = {"what is right": GenerationMode.POSITIVE, "what is wrong": GenerationMo
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, session_folder: Path
 ) -> Iterator[ServedService]:
-    """The furnished service, once for all examples of an engine."""
+    """The populated service, once for all examples of an engine."""
     if request.param == "sqlite":
         server = ServedService(
             copy_migrated_sqlite(session_folder, tmp_path_factory.mktemp("fuzz") / "steward.db")
@@ -75,7 +75,7 @@ def served(
 
 
 @pytest.mark.parametrize("name", list(OPERATIONS))
-def test_every_answer_is_as_described(served: ServedService, name: str) -> None:
+def test_every_response_is_as_described(served: ServedService, name: str) -> None:
     """No defect, a documented status, the schema of that status, the headers of all."""
     operation = OPERATIONS[name]
     row = row_of(operation.method, operation.path)

@@ -345,7 +345,7 @@ async def test_a_refusal_reaches_who_is_still_sending(two: TwoOrganizations, pat
     ],
     ids=["keys", "keys inside", "items", "text"],
 )
-def test_the_largest_body_takes_bounded_memory_and_a_bounded_answer(body: bytes) -> None:
+def test_the_largest_body_takes_bounded_memory_and_a_bounded_response(body: bytes) -> None:
     """`bombs`: at most 64 MiB more; of unknown fields the first thousand are named."""
     errors: shapes.Errors = {}
     tracemalloc.start()
@@ -371,7 +371,7 @@ def test_many_unknown_fields_hide_no_fault_of_a_known_one() -> None:
     assert (errors, body and body.settings) == ({}, surplus)
 
 
-async def test_a_client_that_leaves_amid_its_body_gets_no_answer(two: TwoOrganizations) -> None:
+async def test_a_client_that_leaves_amid_its_body_gets_no_response(two: TwoOrganizations) -> None:
     """Who goes away amid a body is answered nothing."""
     headers = [*signed(await two.service.token("owner")), JSON]
     for path in (PREFIX, "/v2/api/automations/login"):
@@ -404,7 +404,7 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for() -> None:
         await read_bytes(gone, MIB, patience=0.001)
 
 
-async def test_too_slow_a_body_is_answered_and_the_connection_closed(
+async def test_too_slow_a_body_gets_a_response_and_the_connection_is_closed(
     two: TwoOrganizations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """503, nothing was done; what is left of the body is not waited for."""

@@ -3,13 +3,13 @@
 import pytest
 
 from tests.api.test_automations import desk
-from tests.furnished_service import FurnishedService, furnished
 from tests.people import Caller
+from tests.populated_service import PopulatedService, populated
 
-__all__ = ["desk", "furnished"]
+__all__ = ["desk", "populated"]
 
 
 @pytest.fixture
-async def token(furnished: FurnishedService) -> Caller:
+async def token(populated: PopulatedService) -> Caller:
     """A member of the organization that has everything connected, by token."""
-    return await furnished.service.token("member")
+    return await populated.service.token("member")

@@ -10,8 +10,8 @@ from steward.database.engine.base import Tx
 from steward.model.connection import ConnectionState
 from steward.model.ids import IntegrationId
 from tests.api.test_automations import AutomationsApi
-from tests.furnished_service import FurnishedService
 from tests.people import Caller
+from tests.populated_service import PopulatedService
 
 PATH = "/v1/automations"
 ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -26,11 +26,11 @@ REQUIRED = {
 OF_WORKFLOWS = {"source", "plan_version", "readiness", "send_mode", "send_mode_allowed"}
 
 
-def body(furnished: FurnishedService, **fields: Any) -> dict[str, Any]:
+def body(populated: PopulatedService, **fields: Any) -> dict[str, Any]:
     """A body that sets up the hiding of what is sold out."""
     sound = {
         "template_id": "hide-out-of-stock-products",
-        "integration_id": furnished.number("woocommerce"),
+        "integration_id": populated.number("woocommerce"),
         "name": "Hide",
         "inputs": {"threshold": 2},
         "schedule": DAILY,
@@ -38,9 +38,9 @@ def body(furnished: FurnishedService, **fields: Any) -> dict[str, Any]:
     return {**sound, **fields}
 
 
-async def created(furnished: FurnishedService, caller: Caller, **fields: Any) -> dict[str, Any]:
+async def created(populated: PopulatedService, caller: Caller, **fields: Any) -> dict[str, Any]:
     """A new automation as answered."""
-    response = await caller.post(PATH, body(furnished, **fields))
+    response = await caller.post(PATH, body(populated, **fields))
     assert response.status == 201, response.body
     new_automation: dict[str, Any] = response.data["automation"]
     return new_automation
@@ -52,14 +52,14 @@ async def read(caller: Caller, automation: dict[str, Any]) -> dict[str, Any]:
     return found_automation
 
 
-async def test_a_new_automation_has_its_fields(furnished: FurnishedService, token: Caller) -> None:
+async def test_a_new_automation_has_its_fields(populated: PopulatedService, token: Caller) -> None:
     """Every field of an automation.
 
     Interface statements: 2.2 Id, Timestamp; 2.3 id, version, kind, import_id, template_id, template_version,
     platform, integration_id, store_label, state, inputs, schedule, next_run_at, created_at, updated_at; 9
     template_version.
     """
-    automation = await created(furnished, token)
+    automation = await created(populated, token)
     assert set(automation) >= REQUIRED
     assert ID.fullmatch(automation["id"])
     assert (automation["version"], automation["template_version"]) == (1, 1)
@@ -71,7 +71,7 @@ async def test_a_new_automation_has_its_fields(furnished: FurnishedService, toke
     assert automation["template_id"] == "hide-out-of-stock-products"
     assert (automation["platform"], automation["integration_id"]) == (
         "woocommerce",
-        furnished.number("woocommerce"),
+        populated.number("woocommerce"),
     )
     assert automation["store_label"] == "The woocommerce"
     assert automation["inputs"]["threshold"] == 2
@@ -86,22 +86,22 @@ async def test_a_new_automation_has_its_fields(furnished: FurnishedService, toke
 
 
 async def test_a_connection_that_is_no_store_is_refused_for_that_alone(
-    furnished: FurnishedService, token: Caller
+    populated: PopulatedService, token: Caller
 ) -> None:
     """Faults of the request; a spreadsheet has no sales channels that could be missing."""
-    sheet = furnished.number("spreadsheet")
-    response = await token.post(PATH, body(furnished, integration_id=sheet))
+    sheet = populated.number("spreadsheet")
+    response = await token.post(PATH, body(populated, integration_id=sheet))
     assert (response.status, list(response.errors)) == (422, ["integration_id"])
-    automation = await created(furnished, token)
+    automation = await created(populated, token)
     response = await token.patch(f"{PATH}/{automation['id']}", {"version": 1, "integration_id": sheet})
     assert (response.status, list(response.errors)) == (422, ["integration_id"])
 
 
-async def test_template_automations_lack_workflow_fields(furnished: FurnishedService, token: Caller) -> None:
+async def test_template_automations_lack_workflow_fields(populated: PopulatedService, token: Caller) -> None:
     """Interface statements: 2.3 source, bindings, plan_version, readiness, connections, send_mode,
     send_mode_allowed.
     """
-    automation = await created(furnished, token)
+    automation = await created(populated, token)
     listed = (await token.get(PATH)).data["automations"][0]
     changed = (await token.patch(f"{PATH}/{automation['id']}", {"version": 1, "name": "Other"})).data[
         "automation"
@@ -112,10 +112,10 @@ async def test_template_automations_lack_workflow_fields(furnished: FurnishedSer
 
 
 async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
-    furnished: FurnishedService, token: Caller
+    populated: PopulatedService, token: Caller
 ) -> None:
     """Interface statements: 2.3 version; 4.3 update, pause, resume, archive, restore; 9 automation."""
-    automation = await created(furnished, token)
+    automation = await created(populated, token)
     url = f"{PATH}/{automation['id']}"
     without = await token.patch(url, {"name": "Other"})
     assert (without.status, set(without.errors)) == (422, {"version"})
@@ -128,7 +128,7 @@ async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
         ("POST", "/restore", {}, "paused"),
     ]
     for number, (method, tail, sent, state) in enumerate(changes, 2):
-        furnished.service.clock.tick(1)
+        populated.service.clock.tick(1)
         response = await token.call(method, url + tail, body=sent)
         assert response.status == 200, response.body
         after = response.data["automation"]
@@ -138,14 +138,14 @@ async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
     assert (stale.status, stale.data["automation"]["version"]) == (409, 7)
 
 
-async def test_pause_person_and_reason_stay_until_resume(furnished: FurnishedService, token: Caller) -> None:
+async def test_pause_person_and_reason_stay_until_resume(populated: PopulatedService, token: Caller) -> None:
     """paused_by, paused_reason, next_run_at; by the merchant, and by the service.
 
     See docs/design/api/automations.md#record.
 
     Interface statements: 2.3 paused_by, paused_reason, next_run_at.
     """
-    automation = await created(furnished, token)
+    automation = await created(populated, token)
     assert (automation["paused_by"], automation["paused_reason"]) == (None, None)
     url = f"{PATH}/{automation['id']}"
     await token.post(f"{url}/pause", {"reason": "Stocktaking"})
@@ -159,39 +159,39 @@ async def test_pause_person_and_reason_stay_until_resume(furnished: FurnishedSer
     assert (await read(token, automation))["paused_reason"] == "Stocktaking"
     resumed = (await token.post(f"{url}/resume")).data["automation"]
     assert (resumed["paused_by"], resumed["paused_reason"]) == (None, None)
-    owner = await furnished.service.web("owner")
-    await owner.post(f"/app/connections/{furnished.number('woocommerce')}/disconnect")
+    owner = await populated.service.web("owner")
+    await owner.post(f"/app/connections/{populated.number('woocommerce')}/disconnect")
     ended = await read(token, automation)
     assert (ended["state"], ended["paused_by"]) == ("paused", "system")
     assert "The woocommerce" in ended["paused_reason"]
 
 
-async def test_its_zone_is_the_stores_unless_set(furnished: FurnishedService, token: Caller) -> None:
+async def test_its_zone_is_the_stores_unless_set(populated: PopulatedService, token: Caller) -> None:
     """Interface statements: 2.2 zone; 2.3 timezone."""
     store = (await token.get(f"{PATH}/stores")).data["stores"][0]
-    assert (await created(furnished, token))["timezone"] == store["timezone"] == "Europe/Berlin"
-    there = await created(furnished, token, timezone="America/New_York")
+    assert (await created(populated, token))["timezone"] == store["timezone"] == "Europe/Berlin"
+    there = await created(populated, token, timezone="America/New_York")
     assert there["timezone"] == "America/New_York"
     assert there["next_run_at"] == "2026-05-01T13:00:00.000Z"
-    response = await token.post(PATH, body(furnished, timezone="Berlin"))
+    response = await token.post(PATH, body(populated, timezone="Berlin"))
     assert (response.status, set(response.errors)) == (422, {"timezone"})
 
 
-async def test_the_name_takes_120_characters_and_no_more(furnished: FurnishedService, token: Caller) -> None:
+async def test_the_name_takes_120_characters_and_no_more(populated: PopulatedService, token: Caller) -> None:
     """Interface statements: 2.3 name; 8 name."""
-    assert (await created(furnished, token, name="ä" * 120))["name"] == "ä" * 120
-    response = await token.post(PATH, body(furnished, name="ä" * 121))
+    assert (await created(populated, token, name="ä" * 120))["name"] == "ä" * 120
+    response = await token.post(PATH, body(populated, name="ä" * 121))
     assert (response.status, set(response.errors)) == (422, {"name"})
 
 
 async def test_every_automation_has_a_fixed_offset_of_its_own(
-    furnished: FurnishedService, token: Caller
+    populated: PopulatedService, token: Caller
 ) -> None:
     """Interface statements: 2.3 spread_minutes; 8 spread_minutes."""
-    furnished.service.restart(spread_max=9)
+    populated.service.restart(spread_max=9)
     seen: Counter[int] = Counter()
     for _ in range(40):
-        automation = await created(furnished, token)
+        automation = await created(populated, token)
         spread = automation["spread_minutes"]
         seen[spread] += 1
         assert automation["next_run_at"] == f"2026-05-01T07:{spread:02}:00.000Z"
@@ -201,39 +201,39 @@ async def test_every_automation_has_a_fixed_offset_of_its_own(
 
 
 async def test_the_last_start_and_failures_in_a_row_are_counted(
-    furnished: FurnishedService, token: Caller
+    populated: PopulatedService, token: Caller
 ) -> None:
     """Interface statements: 2.3 last_run_at, consecutive_failures."""
-    inputs = {"threshold": 5, "teams": {"integration_id": furnished.number("teams")}}
+    inputs = {"threshold": 5, "teams": {"integration_id": populated.number("teams")}}
     automation = await created(
-        furnished, token, template_id="low-stock-alert", inputs=inputs, schedule={"cadence": "manual"}
+        populated, token, template_id="low-stock-alert", inputs=inputs, schedule={"cadence": "manual"}
     )
     assert (automation["last_run_at"], automation["consecutive_failures"], automation["next_run_at"]) == (
         None,
         0,
         None,
     )
-    furnished.shop.fault("status", "GET", "/wp-json/**", status=404, count=-1)
+    populated.shop.fault("status", "GET", "/wp-json/**", status=404, count=-1)
     for number in (1, 2):
         await token.post(f"{PATH}/{automation['id']}/runs", {"idempotency_key": f"fails-{number}"})
-        await furnished.shop.drain()
+        await populated.shop.drain()
         after = await read(token, automation)
         assert after["consecutive_failures"] == number
         assert TIMESTAMP.fullmatch(after["last_run_at"])
-    furnished.shop.world.state.faults.clear()
+    populated.shop.world.state.faults.clear()
     run = (await token.post(f"{PATH}/{automation['id']}/runs", {"idempotency_key": "good"})).data["run"]
-    await furnished.shop.drain()
+    await populated.shop.drain()
     assert (await token.get(f"{PATH}/runs/{run['id']}")).data["run"]["status"] == "succeeded"
     assert (await read(token, automation))["consecutive_failures"] == 0
 
 
-async def test_automations_and_runs_say_who_made_them(furnished: FurnishedService, token: Caller) -> None:
+async def test_automations_and_runs_say_who_made_them(populated: PopulatedService, token: Caller) -> None:
     """Interface statements: 2.3 created_by, created_via, api_client_id, makers."""
-    web = await furnished.service.web("member")
-    person = furnished.service.members["member"].person.id
-    client = furnished.service.own.issued.credential.client_id
+    web = await populated.service.web("member")
+    person = populated.service.members["member"].person.id
+    client = populated.service.own.issued.credential.client_id
     for caller, via, client_id in ((token, "api-token", client), (web, "ui", None)):
-        automation = await created(furnished, caller)
+        automation = await created(populated, caller)
         run = (await caller.post(f"{PATH}/{automation['id']}/runs", {"idempotency_key": via})).data["run"]
         for record in (automation, run, await read(token, automation)):
             actual = (record["created_by"], record["created_via"], record["api_client_id"])
@@ -290,7 +290,7 @@ async def disconnect(desk: AutomationsApi, store: IntegrationId) -> None:
     await desk.service.write(act, org=org)
 
 
-async def test_ids_and_names_have_their_forms(furnished: FurnishedService, token: Caller) -> None:
+async def test_ids_and_names_have_their_forms(populated: PopulatedService, token: Caller) -> None:
     """Interface statements: 2.2 Id, Timestamp, TemplateId, Platform, ConnectionPlatform."""
     for template in (await token.get(f"{PATH}/templates")).data["templates"]:
         assert re.fullmatch(r"[a-z0-9][a-z0-9-]{1,80}", template["template_id"])

@@ -134,7 +134,7 @@ async def message(tx: Tx, *, org: OrgId, route: RouteId, state: MessageState) ->
     return message_id
 
 
-async def furnished(service: Service, route: RouteId, states: list[MessageState]) -> list[str]:
+async def populated(service: Service, route: RouteId, states: list[MessageState]) -> list[str]:
     """Stores messages of the route in these states, a second apart, and returns their ids."""
     org = service.own.organization.id
     message_ids = []
@@ -154,7 +154,7 @@ async def test_messages_of_a_broken_route_expire_and_stay_listed(service: Servic
     """Expires what waits for a broken route, keeps it listed and leaves sent messages as they are."""
     route = await one_route(web)
     states = [MessageState.SENT, MessageState.DUE, MessageState.SENDING, MessageState.COLLECTING]
-    sent, due, sending, collecting = await furnished(service, route, states)
+    sent, due, sending, collecting = await populated(service, route, states)
     await after(service, route, GONE)
     record = dict(await listed(web, route))
     assert record == {sent: "sent", due: "expired", sending: "expired", collecting: "expired"}
@@ -163,7 +163,7 @@ async def test_messages_of_a_broken_route_expire_and_stay_listed(service: Servic
 async def test_a_deleted_route_leaves_nothing_to_send(service: Service, web: Caller) -> None:
     """Marks the waiting messages of a deleted route as obsolete and answers 404 for its deliveries."""
     route = await one_route(web)
-    await furnished(service, route, [MessageState.DUE, MessageState.COLLECTING])
+    await populated(service, route, [MessageState.DUE, MessageState.COLLECTING])
     assert (await web.delete(f"{ROUTES}/{route}")).status == 200
 
     async def act(tx: Tx) -> list[str]:
@@ -180,7 +180,7 @@ async def test_a_finished_delivery_is_sent_again_under_its_id(
 ) -> None:
     """Sends a finished delivery again under its id, wakes the worker and writes an audit entry."""
     route = await one_route(web)
-    [one] = await furnished(service, route, [state])
+    [one] = await populated(service, route, [state])
     assert (await web.post(f"{ROUTES}/{route}/deliveries/{one}/again")).status == 200
     assert await listed(web, route) == [(one, "due")]
     assert "deliver_webhook" in service.wake_hints
@@ -194,12 +194,12 @@ async def test_nothing_else_is_sent_again(service: Service, web: Caller) -> None
     Another route's delivery is not found.
     """
     route, other = await one_route(web), await one_route(web)
-    unfinished = await furnished(service, route, [MessageState.DUE, MessageState.OBSOLETE])
+    unfinished = await populated(service, route, [MessageState.DUE, MessageState.OBSOLETE])
     await web.post(f"{ROUTES}/{route}/test")
     test = (await listed(web, route))[0][0]
     for one in (*unfinished, test):
         assert (await web.post(f"{ROUTES}/{route}/deliveries/{one}/again")).code == "wrong_state"
-    [sent] = await furnished(service, route, [MessageState.SENT])
+    [sent] = await populated(service, route, [MessageState.SENT])
     assert (await web.post(f"{ROUTES}/{other}/deliveries/{sent}/again")).status == 404
     await after(service, route, GONE)
     assert (await web.post(f"{ROUTES}/{route}/deliveries/{sent}/again")).code == "wrong_state"
@@ -208,9 +208,9 @@ async def test_nothing_else_is_sent_again(service: Service, web: Caller) -> None
 async def test_deliveries_are_paged_newest_first_for_30_days(service: Service, web: Caller) -> None:
     """Lists deliveries of the last 30 days in pages, newest first."""
     route = await one_route(web)
-    old = await furnished(service, route, [MessageState.SENT])
+    old = await populated(service, route, [MessageState.SENT])
     service.clock.tick(timedelta(days=30).total_seconds())
-    sent = await furnished(service, route, [MessageState.SENT] * 3)
+    sent = await populated(service, route, [MessageState.SENT] * 3)
     web = await service.web("owner")
     paged, cursor = [], None
     for _ in range(3):

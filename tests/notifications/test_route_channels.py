@@ -214,7 +214,7 @@ async def test_a_deleted_route_refuses_what_was_under_way(world: tuple[Service, 
         ("slack", SLACK_HOOK, 500, b"", DeliveryResult.TRY_AGAIN),
     ],
 )
-async def test_a_chat_shows_the_notices_and_its_answer_is_read(
+async def test_a_chat_shows_the_notices_and_its_response_is_read(
     world: tuple[Service, Receivers], kind: str, url: str, status: int, body: bytes, result: DeliveryResult
 ) -> None:
     """Posts the sentence of each notice with markup escaped, and reads the platform's own error texts."""

@@ -262,7 +262,7 @@ def signature(secret: str, request: Any) -> str:
     return Webhook(secret).sign(request.headers["webhook-id"], sent_at, request.content.decode())
 
 
-async def test_a_test_is_signed_delivered_answered_and_listed(
+async def test_a_test_is_signed_delivered_acknowledged_and_listed(
     world: tuple[Service, Receivers], web: Caller
 ) -> None:
     """Signs, delivers and lists a test and answers its status, never the receiver's text."""

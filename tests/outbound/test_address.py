@@ -180,7 +180,7 @@ async def test_a_private_host_is_only_that_host_and_port() -> None:
             await resolve_allowed(host, port, Names("10.0.0.1"), {"shop.internal:443"})
 
 
-async def test_a_name_that_does_not_resolve_is_unavailable_and_a_strange_answer_refused() -> None:
+async def test_a_name_that_does_not_resolve_is_unavailable_and_a_strange_response_refused() -> None:
     """See docs/design/connectors.md#errors."""
     with pytest.raises(PlatformUnavailable):
         await resolve_allowed("shop.example", 443, Names(), ())

@@ -199,7 +199,7 @@ async def test_a_named_wait_is_kept_up_to_a_minute(clock: FakeClock, named: str,
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 501])
-async def test_other_answers_are_not_asked_for_again(clock: FakeClock, status: int) -> None:
+async def test_other_responses_are_not_retried(clock: FakeClock, status: int) -> None:
     """See docs/design/connectors.md#retries."""
     bench = ShopClient(clock, httpx.Response(status))
     assert (await bench.reading().get("/x")).status == status
@@ -339,7 +339,7 @@ async def test_a_failed_write_arrives_at_most_once(clock: FakeClock, failure: An
 
 
 @pytest.mark.parametrize("status", [200, 201, 400, 401, 404, 413, 500, 503])
-async def test_other_answers_to_a_write_are_passed_on(clock: FakeClock, status: int) -> None:
+async def test_other_responses_to_a_write_are_passed_on(clock: FakeClock, status: int) -> None:
     """Their meaning is the connector's. See docs/design/connectors.md#errors."""
     bench = ShopClient(clock, httpx.Response(status))
     assert (await write(bench.writing())).status == status
@@ -373,7 +373,7 @@ async def test_a_check_can_be_made_without_the_secret(clock: FakeClock) -> None:
     assert sent.headers["authorization"].startswith("Basic ")
 
 
-async def test_a_secret_in_an_answer_or_error_never_reaches_a_line_or_a_text(clock: FakeClock) -> None:
+async def test_a_secret_in_a_response_or_error_never_reaches_a_line_or_a_text(clock: FakeClock) -> None:
     """Canaries. See docs/design/connectors.md#redaction and docs/design/connectors.md#tests."""
     key, word = Secret("ck_canary_1234567890"), Secret("cs_canary_0987654321")
     echo = f"no: {key.reveal()} {word.reveal()}"

@@ -95,7 +95,7 @@ async def test_a_message_arrives_as_it_was_composed() -> None:
         ("421 4.3.2 Closing", MailResult.DEFERRED, PlatformUnavailable),
     ],
 )
-async def test_the_answer_to_the_content_decides(
+async def test_the_response_to_the_content_decides(
     reply: str, result: MailResult, error: type[Exception]
 ) -> None:
     """4xx is for now and names a wait, 5xx is permanently."""
@@ -186,7 +186,7 @@ async def test_a_connection_that_ends_before_the_content_is_deferred(command: by
         (b"EHLO", b"550 no\r\n", MailResult.DEFERRED),
     ],
 )
-async def test_an_answer_before_the_content_decides_too(
+async def test_a_response_before_the_content_decides_too(
     command: bytes, reply: bytes, result: MailResult
 ) -> None:
     """A server that speaks of itself alone, at its greeting, never refuses a message permanently."""
@@ -194,7 +194,7 @@ async def test_an_answer_before_the_content_decides_too(
         assert (await send(port)).result is result
 
 
-async def test_a_silent_server_and_an_endless_answer_end_in_time() -> None:
+async def test_a_silent_server_and_an_endless_response_end_in_time() -> None:
     """A command waits its time; a megabyte of reply ends the connection."""
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -215,7 +215,7 @@ async def test_a_silent_server_and_an_endless_answer_end_in_time() -> None:
         assert (outcome.result, type(outcome.error)) == (MailResult.DEFERRED, PlatformUnavailable)
 
 
-async def test_an_answer_to_the_content_that_is_none_is_unknown() -> None:
+async def test_a_malformed_response_to_the_content_is_unknown() -> None:
     """What cannot be read says nothing about the message."""
 
     async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -289,7 +289,7 @@ async def test_a_server_without_encryption_is_refused_unless_it_is_on_the_privat
     assert commands == [b"EHLO"]
 
 
-async def test_answers_before_encryption_are_not_read_as_answers_after_it(tmp_path: Path) -> None:
+async def test_responses_before_encryption_are_not_read_as_responses_after_it(tmp_path: Path) -> None:
     """Somebody on the way cannot put words into the mouth of the server."""
     async with listening(
         await talk({b"EHLO": b"250-hello\r\n250 STARTTLS\r\n", b"STARTTLS": b"220 go\r\n250 AUTH PLAIN\r\n"})

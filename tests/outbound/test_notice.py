@@ -64,7 +64,7 @@ async def test_a_redirect_is_not_followed(status: int) -> None:
 
 
 @pytest.mark.parametrize("size", [NOTICE_RESPONSE_BYTES, NOTICE_RESPONSE_BYTES + 1, 12 * 1024 * 1024])
-async def test_an_answer_of_any_size_is_thrown_away(size: int) -> None:
+async def test_a_response_of_any_size_is_thrown_away(size: int) -> None:
     """The status alone counts; a receiver cannot make its answer a burden."""
     client = over(streamed(200, b"x" * size), [])
     http = client.notice_client(ORG, None, webhook_endpoint(ORG, HOOK))
@@ -72,7 +72,7 @@ async def test_an_answer_of_any_size_is_thrown_away(size: int) -> None:
     assert (response.status, response.body) == (200, b"")
 
 
-async def test_a_damaged_answer_is_no_failure_when_it_is_thrown_away() -> None:
+async def test_a_damaged_response_is_no_failure_when_it_is_thrown_away() -> None:
     """A body that claims to be compressed and is not does not hide that the notice was accepted."""
     client = over(streamed(200, b"not gzip", **{"content-encoding": "gzip"}), [])
     http = client.notice_client(ORG, None, webhook_endpoint(ORG, HOOK))

@@ -31,7 +31,7 @@ async def test_concurrent_calls_of_a_shop_are_limited(clock: FakeClock) -> None:
     await third
 
 
-async def test_a_slow_answer_leaves_one_at_a_time(clock: FakeClock) -> None:
+async def test_a_slow_response_leaves_one_at_a_time(clock: FakeClock) -> None:
     """1 while the last response took over 5 s. See docs/design/connectors.md#woocommerce."""
     pace = RateLimiter(RateLimit(max_concurrency=2, slow_after_s=5.0), clock)
     await pace.acquire(write=False)

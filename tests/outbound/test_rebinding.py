@@ -121,7 +121,7 @@ async def test_the_address_that_was_judged_is_the_one_connected_to(tmp_path: Pat
         assert f"host: {NAME}\r\n" in rebinding_shop.peer.heads[0].lower()
 
 
-async def test_a_public_answer_first_and_a_private_one_second_is_refused(tmp_path: Path) -> None:
+async def test_a_public_response_first_and_a_private_one_second_is_refused(tmp_path: Path) -> None:
     """Each new connection judges again, and nothing private is connected to."""
     async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["169.254.169.254"]) as rebinding_shop:
         assert await rebinding_shop.read() == b"{}"

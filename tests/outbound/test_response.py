@@ -78,7 +78,7 @@ def test_both_ways_of_compression_are_read_in_any_pieces(name: str, pack: object
         assert body.whole() == raw
 
 
-def test_an_answer_over_ten_mebibytes_is_broken_and_at_the_limit_read() -> None:
+def test_a_response_over_ten_mebibytes_is_broken_and_at_the_limit_read() -> None:
     """See docs/design/connectors.md#limits."""
     body = BodyReader("")
     body.feed(b"x" * RESPONSE_BYTES)

@@ -238,7 +238,7 @@ async def test_a_kept_connection_that_dies_does_not_send_a_write_twice() -> None
     assert [head.split()[0] for head in peer.heads] == ["GET", "POST"]
 
 
-async def test_a_half_answer_and_a_silent_one_are_unknown() -> None:
+async def test_a_half_response_and_a_silent_one_are_unknown() -> None:
     """15 s between bytes, here a moment.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/connectors.md#limits.

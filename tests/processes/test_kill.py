@@ -171,7 +171,7 @@ async def test_a_bad_line_to_the_store_loses_and_doubles_nothing(site: Site) -> 
         await assert_written_once(site, run, approved, before, honest=True)
 
 
-async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
+async def test_lost_responses_do_not_repeat_a_write(site: Site) -> None:
     """Reads a write back whose response was lost, instead of sending it again.
 
     See docs/design/writes.md#reconciliation.

@@ -235,7 +235,7 @@ async def test_a_shop_that_stays_away_is_not_waited_for_with_each_object(shop: S
 
 
 @pytest.mark.parametrize("kind", ["status", "status_after", "drop_before", "drop_after"])
-async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, kind: str) -> None:
+async def test_a_lost_response_is_found_out_and_never_written_twice(shop: Shop, kind: str) -> None:
     """A write without a response is read back after the quiet time and sent again only if it had no effect.
 
     See docs/design/writes.md#idempotency-classes and docs/design/security.md#promises.
@@ -265,7 +265,7 @@ async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, ki
     assert {entry.state for entry in await shop.ledger(run)} == {LedgerState.DONE}
 
 
-async def test_every_answer_lost_still_writes_everything_once(shop: Shop) -> None:
+async def test_every_response_lost_still_writes_everything_once(shop: Shop) -> None:
     """Every change is applied exactly once even if the response to every write is lost."""
     run, _ = await approved(shop)
     shop.fault("drop_after", "POST", BATCH, count=-1)
@@ -275,7 +275,7 @@ async def test_every_answer_lost_still_writes_everything_once(shop: Shop) -> Non
     once_each(shop)
 
 
-async def test_a_product_is_marked_and_hidden_although_each_answer_is_lost(shop: Shop) -> None:
+async def test_a_product_is_marked_and_hidden_although_each_response_is_lost(shop: Shop) -> None:
     """Parts of a change are settled one by one, and a part follows only a part that succeeded.
 
     See docs/design/writes.md#two-tables.

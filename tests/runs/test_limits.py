@@ -327,7 +327,7 @@ async def test_an_ended_run_never_changes(shop: Shop, status: RunStatus) -> None
     assert await shop.run(run) == ended
 
 
-async def test_a_failed_read_says_what_was_answered_and_how_often(shop: Shop) -> None:
+async def test_a_failed_read_says_what_was_returned_and_how_often(shop: Shop) -> None:
     """The message quotes the response and the number of attempts, but no HTML page.
 
     See docs/design/web.md#run.

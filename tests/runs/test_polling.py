@@ -174,7 +174,7 @@ async def test_no_token_decides(shop: Shop, reader: Caller) -> None:
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
 
 
-async def test_cancel_answers_the_run(shop: Shop, reader: Caller) -> None:
+async def test_cancel_returns_the_run(shop: Shop, reader: Caller) -> None:
     """Cancelling answers the run with 200, and then 409 `wrong_state`.
 
     See docs/design/api/runs.md#requests.

@@ -224,7 +224,7 @@ async def test_a_process_that_cannot_be_seen_from_here_keeps_its_lease(
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
 
 
-async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
+async def test_a_claim_whose_response_was_lost_is_given_up(shop: Shop) -> None:
     """Releases a run whose claim got no response, so that every run is in a task or free."""
     run = await shop.run_now(await shop.hiding())
     hired = await shop.registered_worker()

@@ -149,7 +149,7 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
     """
     now = shop.clock.now()
 
-    async def furnish(tx: Tx) -> None:
+    async def populate(tx: Tx) -> None:
         person = {"person": shop.owner.person}
         for n, seen in enumerate((timedelta(minutes=30), timedelta(minutes=30) - STORED)):
             await sessions.insert(tx, f"{n}" * 64, shop.owner.person, org=None, address="", agent="")
@@ -160,7 +160,7 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
         await limits.attempt(tx, {"client": "a"}, 10)
         await due_rows.defer(tx, "settle", "some", message="no")
 
-    await shop.write(furnish)
+    await shop.write(populate)
     hired = await shop.registered_worker()
     await periodic_tasks.apply_retention(hired)
 

@@ -248,7 +248,7 @@ def test_a_size_is_never_out_of_bounds(seconds: float, max_items: int) -> None:
     assert size == 1 or size * seconds <= batch_sizes.CALL_SECONDS + 1e-6
 
 
-def test_a_call_without_an_answer_halves_the_next_and_the_limit_comes_back() -> None:
+def test_a_call_without_a_response_halves_the_next_and_the_limit_comes_back() -> None:
     """A failed call halves the next size; successful calls raise it again."""
     sizes, each_part = BatchSizes(), part("product.set_visible", "1")
     assert sizes.next(each_part, limit=100) == 10

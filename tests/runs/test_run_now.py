@@ -39,7 +39,7 @@ async def test_a_new_key_makes_a_queued_run_of_the_person(shop: Shop) -> None:
     assert (run.started_at, run.summary, run.approval_id, run.last_seq) == (None, None, None, 0)
 
 
-async def test_a_known_key_answers_with_its_run_as_it_now_is(shop: Shop) -> None:
+async def test_a_known_key_returns_its_run_as_it_now_is(shop: Shop) -> None:
     """A repeated key answers its run as it is now, whatever state the automation is in.
 
     See docs/design/api/runs.md#requests.

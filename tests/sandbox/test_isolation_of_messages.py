@@ -61,7 +61,7 @@ def _scripts() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("mode", [ScriptMode.ALL, ScriptMode.PER_ITEM])
-async def test_no_script_answers_for_a_later_step(children: SandboxPool, mode: ScriptMode) -> None:
+async def test_no_script_responds_for_a_later_step(children: SandboxPool, mode: ScriptMode) -> None:
     """Answers the run's next messages correctly after a script that fails or forges answers."""
     evaluator = Evaluator(children, *OWNER)
     address = read("={{ 'https://shop.example/' + $json.a + $now.setZone('Asia/Tokyo').toFormat('HH') }}")
@@ -92,7 +92,7 @@ BENIGN = {
 }
 
 
-async def test_replaced_built_ins_do_not_change_the_answer(children: SandboxPool) -> None:
+async def test_replaced_built_ins_do_not_change_the_result(children: SandboxPool) -> None:
     """Encodes the answer with functions captured before any script ran."""
     evaluator = Evaluator(children, *OWNER)
     for text, expected in BENIGN.items():
@@ -207,7 +207,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", list(LIES))
-async def test_an_invalid_answer_of_a_process_is_refused(lie: str, tmp_path: Path) -> None:
+async def test_an_invalid_response_of_a_process_is_refused(lie: str, tmp_path: Path) -> None:
     """Stops with `code_crashed` unless one frame with the message's nonce arrives, and nothing after it."""
     text = LYING + f"    {LIES[lie]}\n"
     process = await ChildProcess.start([sys.executable, "-I", "-S", "-c", text], str(tmp_path))

@@ -109,7 +109,7 @@ async def test_too_deep_values_are_expression_errors(children: SandboxPool) -> N
     assert isinstance(await _outcome_of(children, deep), ExpressionError)
 
 
-async def test_messages_and_answers_have_a_size_limit(children: SandboxPool) -> None:
+async def test_messages_and_responses_have_a_size_limit(children: SandboxPool) -> None:
     """Accepts messages and answers up to 8 MiB and stops larger ones with `code_memory`.
 
     See docs/design/imports-n8n.md#where-expressions-run.

@@ -76,7 +76,7 @@ async def test_no_second_child_while_another_organization_waits_for_its_first() 
     await children.close()
 
 
-async def test_a_child_that_forges_answers_or_dies_fails_only_its_step() -> None:
+async def test_a_child_that_forges_responses_or_dies_fails_only_its_step() -> None:
     """Stops the message with `code_crashed` when its child dies, and serves the next one.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.

@@ -9,13 +9,13 @@ from steward.model.trigger import EventTrigger, Listening, ScheduleTrigger, trig
 from tests.scheduling.shorthand import at
 
 
-def test_a_schedule_trigger_is_answered_as_its_kind_alone() -> None:
+def test_a_schedule_trigger_is_returned_as_its_kind_only() -> None:
     """Answers a schedule trigger with its kind alone. See docs/design/api/automations.md#trigger."""
     assert ScheduleTrigger().to_wire() == {"kind": "schedule"}
     assert trigger_from_json(ScheduleTrigger().to_json()) == ScheduleTrigger()
 
 
-def test_an_event_trigger_is_answered_with_all_seven_fields() -> None:
+def test_an_event_trigger_is_returned_with_all_seven_fields() -> None:
     """Answers all seven fields; `reason` is null unless listening has failed.
 
     See docs/design/api/automations.md#trigger.
@@ -50,7 +50,7 @@ def test_only_the_topics_of_an_event_trigger_are_kept() -> None:
             trigger_from_json(wrong)
 
 
-def test_an_occurrence_is_answered_with_all_thirteen_fields() -> None:
+def test_an_occurrence_is_returned_with_all_thirteen_fields() -> None:
     """Answers an occurrence with all fields of its record.
 
     See docs/design/api/calendar.md#occurrence and docs/design/api/automations.md#record.

@@ -38,7 +38,7 @@ def _daily_with(**fields: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("cadence", _RIGHT)
-def test_each_cadence_is_accepted_with_what_it_needs_and_answered_whole(cadence: str) -> None:
+def test_each_cadence_is_accepted_with_what_it_needs_and_returned_whole(cadence: str) -> None:
     """Answers all seven fields of each cadence, with null for those that it does not use.
 
     See docs/design/api/automations.md#schedule.
@@ -276,7 +276,7 @@ def test_whether_once_has_passed_is_asked_only_when_date_and_time_are_right() ->
     assert _wrong(both) == ["schedule.date", "schedule.day_of_week"]
 
 
-def test_dates_and_times_at_the_calendars_edges_are_answered_and_not_broken() -> None:
+def test_dates_and_times_at_the_calendars_edges_are_read_without_raising() -> None:
     """Reads the first and last dates of the calendar in zones east and west of UTC without raising.
 
     See docs/design/api/conventions.md#requests.

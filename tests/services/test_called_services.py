@@ -388,7 +388,7 @@ def test_a_graphql_document_has_the_parameters_as_variables() -> None:
         ("activeCampaign", 1, {}, {"contact": {"id": "1"}}, [{"id": "1"}]),
     ],
 )
-def test_an_answer_is_passed_on_as_n8n_does(
+def test_a_response_is_passed_on_as_n8n_does(
     kind: str, version: float, parameters: dict[str, Any], response: Any, items: list[dict[str, Any]]
 ) -> None:
     """Returns the part of the response that n8n passes on."""
@@ -396,7 +396,7 @@ def test_an_answer_is_passed_on_as_n8n_does(
 
 
 @pytest.mark.parametrize(("kind", "parameters"), [("linear", {}), ("mondayCom", MONDAY)])
-def test_a_refusal_within_an_answer_fails_the_item(kind: str, parameters: dict[str, Any]) -> None:
+def test_a_refusal_within_a_response_fails_the_item(kind: str, parameters: dict[str, Any]) -> None:
     """Fails the item with the words of a GraphQL error."""
     with pytest.raises(ItemFailed, match="No access"):
         items_of(kind, 1, parameters, {"errors": [{"message": "No access"}]})

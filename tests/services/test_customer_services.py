@@ -440,7 +440,7 @@ def test_unsupported_node_parameters_are_errors(kind: str, parameters: dict[str,
     assert words in message
 
 
-def test_answers_of_pipedrive_are_its_records() -> None:
+def test_responses_of_pipedrive_are_its_records() -> None:
     """Returns only Pipedrive's records, nothing for no data, and search hits with their score."""
     assert items_of("pipedrive", 1, {"title": "Tea"}, {"success": True, "data": {"id": 1}}) == [{"id": 1}]
     assert items_of("pipedrive", 1, {"operation": "getAll"}, {"success": True, "data": None}) == []
@@ -467,7 +467,7 @@ def test_a_date_that_a_service_does_not_take_fails_its_item(date: str) -> None:
         call_of("mailchimp", 1, {**MEMBER, "status": "pending", "options": {"timestampSignup": date}})
 
 
-def test_answers_are_the_records_within_them() -> None:
+def test_responses_are_the_records_within_them() -> None:
     """Returns the records inside answers, and success where the service answers with an empty body."""
     assert items_of("zendesk", 1, {"description": "Tea"}, {"ticket": {"id": 1}}) == [{"id": 1}]
     assert items_of("zendesk", 1, {"operation": "getAll"}, {"results": [{"id": 1}]}) == [{"id": 1}]

@@ -149,7 +149,7 @@ async def test_labels_are_changed_and_read(shop: Shop, api: FakeService) -> None
 
 
 @on_one_engine
-async def test_a_lost_answer_is_never_sent_again_and_a_mailbox_is_connected_once(
+async def test_a_lost_response_is_never_sent_again_and_a_mailbox_is_connected_once(
     shop: Shop, api: FakeService, mailbox: Mailbox
 ) -> None:
     """Never repeats a message whose response was lost, and refuses to connect the same mailbox twice."""

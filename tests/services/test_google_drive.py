@@ -225,7 +225,7 @@ def test_a_query_of_the_file_is_the_search_and_is_not_found_in_the_trash() -> No
     assert query_values["fields"] == "nextPageToken, files(id, webViewLink)"
 
 
-def test_a_deleted_file_is_answered_with_its_id() -> None:
+def test_a_deleted_file_is_output_with_its_id() -> None:
     """Returns the id of a deleted file, since Google answers with an empty body."""
     parameters = {"operation": "deleteFile", "fileId": FILE}
     assert items_of("googleDrive", 3, parameters, {}) == [{"id": "f1", "fileId": "f1", "success": True}]

@@ -69,7 +69,7 @@ async def signed_in(shop: Shop, api: Api, host: str) -> dict[str, Any]:
     return {"integration_id": connection.integration_id}
 
 
-async def test_a_send_waits_and_its_answer_is_passed_on(shop: Shop, api: Api) -> None:
+async def test_a_send_waits_and_its_response_is_passed_on(shop: Shop, api: Api) -> None:
     """Sends the service's own request once after approval with the account's key and returns its response."""
     account = await signed_in(shop, api, "api.github.com")
     api.respond = lambda request: {"number": 7, "title": json.loads(request.content)["title"]}

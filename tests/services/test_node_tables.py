@@ -320,7 +320,7 @@ def test_a_webhook_in_the_file_is_replaced_by_the_account() -> None:
     assert not any("a1-B_" in words for _, words in all_findings)
 
 
-def test_lists_within_answers_are_items() -> None:
+def test_lists_within_responses_are_items() -> None:
     """Returns each of Telegram's administrators as an item, and success for a deleted message."""
     request_body = {"resource": "chat", "operation": "administrators", "chatId": "1"}
     assert items_of("telegram", 1.2, request_body, {"ok": True, "result": [{"a": 1}, {"a": 2}]}) == [

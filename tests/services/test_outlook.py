@@ -84,7 +84,7 @@ async def accounts(shop: Shop, server: OAuthServer, *steps: str) -> dict[str, An
     return {"accounts": {name: {"integration_id": connection.integration_id} for name in steps}}
 
 
-async def test_messages_are_read_with_files_and_answered_after_approval(
+async def test_messages_are_read_with_files_and_replied_to_after_approval(
     shop: Shop, api: FakeService, server: OAuthServer, mailbox: OutlookMailbox
 ) -> None:
     """Reads all pages with files, and sends the approved message with the file that was read."""
@@ -192,7 +192,7 @@ async def test_an_attachment_is_fetched_as_a_file_of_its_item(shop: Shop, server
 
 
 @on_one_engine
-async def test_a_lost_answer_is_never_sent_again(shop: Shop, api: FakeService, server: OAuthServer) -> None:
+async def test_a_lost_response_is_never_sent_again(shop: Shop, api: FakeService, server: OAuthServer) -> None:
     """Leaves a message unknown when its response is lost, and never sends it again."""
     more = await accounts(shop, server, "Mail")
     plain = {"toRecipients": "jane@customer.example", "subject": "Hi", "bodyContent": "Hi"}

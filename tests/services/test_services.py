@@ -101,7 +101,7 @@ async def shop(
 
 
 @every_kind
-async def test_a_message_is_sent_and_its_answer_read_by_the_next_step(
+async def test_a_message_is_sent_and_its_response_read_by_the_next_step(
     shop: Shop, service: FakeService, kind: str
 ) -> None:
     """Connects, binds, approves and sends with the connection's key; the next step reads the response."""
@@ -151,7 +151,7 @@ async def test_a_wrong_key_is_refused_at_its_field(shop: Shop, service: FakeServ
         (302, WriteState.UNKNOWN),
     ],
 )
-def test_an_answers_status_decides_its_outcome(kind: str, status: int, state: WriteState) -> None:
+def test_a_responses_status_decides_its_outcome(kind: str, status: int, state: WriteState) -> None:
     """Maps statuses to outcomes: only a worded refusal is refused, and 408, 3xx and 5xx are unknown."""
     outcome = connector_of(kind).outcome(PlatformResponse(status, {}, b'{"message": "because"}'))
     assert outcome.state is state
@@ -251,7 +251,7 @@ async def test_a_file_of_the_item_goes_to_telegram_with_its_caption(
 
 
 @on_one_engine
-async def test_a_list_in_one_answer_ends_at_the_limit(
+async def test_a_list_in_one_response_ends_at_the_limit(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """Passes on as many objects as the step asks for where a service gives all of them at once."""

@@ -70,7 +70,7 @@ def answered(status: int, body: Any) -> PlatformResponse:
         (503, "", WriteState.UNKNOWN),
     ],
 )
-def test_an_answer_is_believed_by_its_body_and_not_by_its_status(
+def test_a_response_is_believed_by_its_body_and_not_by_its_status(
     status: int, body: Any, state: WriteState
 ) -> None:
     """Reads the outcome from the body: `ok` false is refused in spite of status 200.
@@ -152,7 +152,7 @@ def test_a_message_is_sent_as_its_parameters_say(
     assert (call.method, call.path, call.body) == ("POST", path, body)
 
 
-def test_a_slack_message_outputs_slacks_answer() -> None:
+def test_a_slack_message_outputs_slacks_response() -> None:
     """Returns Slack's response, with `message_timestamp` in place of `ts` from version 2 on."""
     response = {"ok": True, "channel": "C0", "ts": "17.1", "message": {"text": "Hi"}}
     assert items_of("slack", 1, {}, response) == [response]
@@ -216,7 +216,9 @@ async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, a
 
 
 @on_one_engine
-async def test_a_refused_message_fails_and_a_lost_answer_stays_unknown(shop: Shop, api: FakeService) -> None:
+async def test_a_refused_message_fails_and_a_lost_response_stays_unknown(
+    shop: Shop, api: FakeService
+) -> None:
     """Fails a message that Slack refuses with status 200, and never repeats one whose response was lost."""
     bot = await shop.connect("slack", {"bot_token": TOKEN})
     more = {"accounts": {"Say": {"integration_id": bot.integration_id}}, "send_mode": "send"}

@@ -495,7 +495,7 @@ def test_a_call_that_would_mean_something_else_is_not_made(
         call_of(kind, 1, parameters, ZONE)
 
 
-def test_answers_are_put_out_as_n8n_does() -> None:
+def test_responses_are_output_as_n8n_does() -> None:
     """Returns the records inside a response, a document's text, or success if it is empty, as n8n does."""
     assert items_of("n8n", 1, {}, {"data": [{"id": "w1"}]}) == [{"id": "w1"}]
     assert items_of("todoist", 2, {"operation": "close", "taskId": "1"}, {}) == [{"success": True}]

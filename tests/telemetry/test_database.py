@@ -170,7 +170,7 @@ async def test_losses_of_one_minute_are_one_line_with_one_end(operated: Observed
     assert operated.unknown() == 0
 
 
-async def test_a_commit_without_an_answer_is_of_unknown_outcome(
+async def test_a_commit_without_a_response_is_of_unknown_outcome(
     postgresql_url: str, clock: FakeClock
 ) -> None:
     """Counts a commit, and a statement that commits itself, whose response does not arrive; nothing else."""

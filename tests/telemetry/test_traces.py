@@ -290,7 +290,7 @@ async def test_a_collector_that_is_away_costs_spans_alone() -> None:
     assert 4_500 < chosen < 5_500
 
 
-async def test_a_collector_that_answers_without_end_is_cut_off() -> None:
+async def test_a_collector_that_responds_without_end_is_cut_off() -> None:
     """Reads at most MAX_RESPONSE_BYTES of a response, and counts the request as accepted."""
     sent = 0
 

@@ -49,7 +49,7 @@ def _homes(template: Template, number: dict[str, int]) -> list[dict[str, Any]]:
     return [{"connections": [{"integration_id": number[kind], "kind": kind} for kind in read]}]
 
 
-async def test_answered_inputs_can_be_sent_back(service: Service) -> None:
+async def test_returned_inputs_can_be_sent_back(service: Service) -> None:
     """Answers 200 with the same version and inputs, for every template on each of its platforms.
 
     See docs/design/api/automations.md#requests.

@@ -73,7 +73,7 @@ async def test_orders_are_appended_each_once(market: Market) -> None:
     assert (await market.run(automation)).result["rows"] == 0
 
 
-async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: ConnectedService) -> None:
+async def test_a_sheet_that_cannot_be_written_or_does_not_respond(both: ConnectedService) -> None:
     """Fails with `sheet_not_writable` on a protected tab.
 
     After a lost response it reads the ids and appends the row only once.

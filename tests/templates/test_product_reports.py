@@ -67,7 +67,7 @@ def _describe(
 CHECKS = ["image", "image_alt", "description", "sku", "barcode", "weight", "type"]
 
 
-def _furnish(store: PlatformStore) -> None:
+def _populate(store: PlatformStore) -> None:
     store.stock(
         ProductSpec("Bare"),
         ProductSpec("Book", Item("BOOK")),
@@ -96,7 +96,7 @@ async def test_gaps_are_listed_alike_on_both_platforms(store: PlatformStore) -> 
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
     """
-    _furnish(store)
+    _populate(store)
     _tab(store.both)
     inputs = {"checks": CHECKS, "sheet": store.both.sheet(TAB), "teams": store.both.teams()}
     automation = await store.set_up("missing-product-data-audit", inputs)
@@ -134,7 +134,7 @@ async def test_a_list_takes_the_place_of_the_one_before(store: PlatformStore) ->
     Without gaps the list and the message say so.
     See docs/design/templates-catalogue.md#missing-product-data-audit.
     """
-    _furnish(store)
+    _populate(store)
     _tab(store.both)
     inputs = {"checks": ["image"], "sheet": store.both.sheet(TAB), "teams": store.both.teams()}
     automation = await store.set_up("missing-product-data-audit", inputs)

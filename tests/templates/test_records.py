@@ -157,7 +157,7 @@ def test_every_step_has_a_function_and_the_plan_is_a_line(template: Template) ->
 
 
 @EACH_TEMPLATE
-def test_the_answer_is_json_without_anything_lost(template: Template) -> None:
+def test_the_record_is_json_without_anything_lost(template: Template) -> None:
     """The record survives a round trip through JSON. See docs/design/api/connections.md#templates."""
     wire = template.facts.to_wire()
     assert json.loads(json.dumps(wire, allow_nan=False)) == wire
@@ -350,7 +350,7 @@ def test_a_connection_that_is_foreign_or_of_another_kind_is_refused_on_its_path(
         ),
     ],
 )
-def test_a_connection_of_another_kind_is_answered_with_the_platforms_that_fit(
+def test_a_connection_of_another_kind_is_refused_with_the_platforms_that_fit(
     template: Template, inputs: dict[str, Any], words: str
 ) -> None:
     """Names the connected platform and those to choose from; a channel may be of any that takes messages."""

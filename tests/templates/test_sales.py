@@ -51,7 +51,7 @@ EXPECTED = {
 }
 
 
-def _furnish(both: ConnectedService) -> None:
+def _populate(both: ConnectedService) -> None:
     """Puts the same orders into both stores, and deletes one of the products afterwards."""
     woo = both.shop.world.state.shop
     in_woocommerce(woo, ORDERS)
@@ -73,7 +73,7 @@ async def test_yesterday_is_reported_alike_on_both_platforms(both: ConnectedServ
 
     Leaves out cancelled and failed orders. See docs/design/templates-catalogue.md#daily-sales-summary.
     """
-    _furnish(both)
+    _populate(both)
     automation = await both.set_up("daily-sales-summary", {"teams": both.teams()}, on=platform)
     tried = await both.run(automation, Mode.TEST)
     assert (tried.status, tried.result, both.written()) == (RunStatus.SUCCEEDED, EXPECTED, [])
@@ -118,7 +118,7 @@ async def test_stores_are_reported_in_order_and_totalled(
     See docs/design/templates-catalogue.md#sales-summary-across-stores.
     """
     both = await open_both(database_url, clock, tmp_path)
-    _furnish(both)
+    _populate(both)
     inputs = {"teams": both.teams(), "currency": "USD", "rates": {"EUR": "1.15005"}}
     reads = ("shopify", "woocommerce")
     automation = await both.set_up("sales-summary-across-stores", inputs, reads=reads, timezone=ZONE)

@@ -50,7 +50,7 @@ SHOPIFY = [
 ]
 
 
-def _furnish(both: ConnectedService) -> None:
+def _populate(both: ConnectedService) -> None:
     fill_woocommerce(both.shop, WOO)
     fill_shopify(both.store, SHOPIFY)
     both.shop.world.state.google.books["sheet-prices"].tabs.append(FakeTab(77, TAB))
@@ -62,7 +62,7 @@ async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: Connected
     A missing SKU is empty, sums and untracked stock are marked.
     See docs/design/templates-catalogue.md#stock-report-across-stores.
     """
-    _furnish(both)
+    _populate(both)
     inputs = {"threshold": 3, "sheet": both.sheet(TAB), "teams": both.teams()}
     automation = await both.set_up("stock-report-across-stores", inputs, reads=READS)
     expected = {"stores": 2, "skus": 7, "low": 2, "only_in_one": 4, "ambiguous": 1}
@@ -92,7 +92,7 @@ async def test_another_order_of_stores_is_another_table_in_the_same_tab(both: Co
     Refuses a tab whose stores have another order.
     See docs/design/templates-catalogue.md#stock-report-across-stores.
     """
-    _furnish(both)
+    _populate(both)
     inputs = {"threshold": 3, "low_only": True, "sheet": both.sheet(TAB)}
     automation = await both.set_up("stock-report-across-stores", inputs, reads=READS)
     await both.run(automation)
@@ -111,7 +111,7 @@ async def test_prices_are_compared_within_a_currency(both: ConnectedService) -> 
 
     See docs/design/templates-catalogue.md#price-difference-report and docs/design/templates.md#e9-variants.
     """
-    _furnish(both)
+    _populate(both)
     inputs = {"sheet": both.sheet(TAB), "teams": both.teams()}
     automation = await both.set_up("price-difference-report", inputs, reads=READS)
     row = {"key": "CUP", "lowest": "8.00", "highest": "8.20", "currency": "EUR"}
@@ -143,7 +143,7 @@ async def test_a_store_that_cannot_be_read_is_named_and_nothing_is_written(both:
 
     See docs/design/templates-catalogue.md#stock-report-across-stores.
     """
-    _furnish(both)
+    _populate(both)
     both.shop.fault("status", "GET", "/wp-json/**", status=403, count=100)
     for name in ("stock-report-across-stores", "price-difference-report"):
         automation = await both.set_up(name, {"sheet": both.sheet(TAB)}, reads=READS)

@@ -176,7 +176,7 @@ async def test_screens_continue_after_a_sign_in_and_after_too_many_requests(
         await expect(slow).to_have_count(0)
 
 
-async def test_try_again_gives_up_a_call_that_is_not_answered(open_page: Look, web: WebSite) -> None:
+async def test_try_again_gives_up_a_call_without_a_response(open_page: Look, web: WebSite) -> None:
     """After five seconds without a response, Try again sends the call again and the screen fills."""
     automation = await hiding(web, "Hangs", ["Hung"])
     run = await web.run(automation["id"], "hangs")
@@ -207,7 +207,7 @@ async def test_try_again_gives_up_a_call_that_is_not_answered(open_page: Look, w
         await page.unroute(CALLS)
 
 
-async def test_a_session_that_is_not_answered_can_be_asked_for_again(open_page: Look) -> None:
+async def test_a_session_without_a_response_can_be_asked_for_again(open_page: Look) -> None:
     """If the service does not say who is signed in, the page offers to ask again instead of staying empty."""
     seen = await open_page("member")
     page = seen.page

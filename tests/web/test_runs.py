@@ -183,7 +183,7 @@ _OUTCOMES = [
 ]
 
 
-async def test_a_lost_answer_to_run_again_starts_one_run(open_page: Look, web: WebSite) -> None:
+async def test_a_lost_response_to_run_again_starts_one_run(open_page: Look, web: WebSite) -> None:
     """Repeating a request whose response was lost starts no second run, because the key stays.
 
     See docs/design/web.md#run.

@@ -31,7 +31,7 @@ from steward.templates.base import (
     Template,
     TemplateFacts,
 )
-from tests.connectors.shopify.every_operation import furnish, one_of_each
+from tests.connectors.shopify.every_operation import one_of_each, populate
 from tests.crash.killing import ROUNDS, Killer, ProcessKilled, bury, watching
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.network import beside
@@ -54,11 +54,11 @@ class ShopifyService:
         """Returns the current store."""
         return self.stores[-1]
 
-    def refurnish(self) -> None:
+    def repopulate(self) -> None:
         """Replaces the store by a fresh one under the same domain and keys."""
         fake_store = ShopifyFake(now=self.shop.clock.now)
         fake_store.seed(products=8, orders=2, customers=2)
-        furnish(fake_store)
+        populate(fake_store)
         self.stores[:] = [fake_store]
         self.listen()
 
@@ -79,7 +79,7 @@ class ShopifyService:
     async def play(self, killer: Killer, faults: Sequence[dict[str, Any]] = ()) -> Run:
         """Plays a run from start to end at a fresh store, killed where `killer` says, and returns it."""
         shop = self.shop
-        self.refurnish()
+        self.repopulate()
         await shop.restart()
         run = await shop.run_now(await self.automation())
         for fault in faults:
@@ -133,7 +133,7 @@ async def stand(
     """Returns a service with the store connected that offers the template below."""
     running = ShopifyService(await open_shop(database_url, clock, folder))
     monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template(running, steps)])
-    running.refurnish()
+    running.repopulate()
     await running.shop.restart()
     await running.shop.connect("shopify", running.store.settings())
     return running

@@ -67,7 +67,7 @@ OPERATIONS = (
 ONLY_UNDONE = {"metafield.delete", "redirect.delete"}
 
 
-def furnish(store: ShopifyFake) -> None:
+def populate(store: ShopifyFake) -> None:
     """Adds the drafts, redirects and orders that the changes need beside the seeded products."""
     store.add_draft("#D1")
     store.add_draft("#D2")["tags"] = ["old"]

@@ -116,7 +116,7 @@ async def test_after_the_window_of_a_key_the_value_is_read_back(running: Shopify
 
     See docs/design/writes.md#idempotency-classes.
     """
-    running.refurnish()
+    running.repopulate()
     await running.shop.restart()
     run = await running.shop.run_now(await running.automation())
     await running.shop.drain()

@@ -208,7 +208,7 @@ async def test_a_bad_price_is_refused_before_it_is_sent(
         {"data": {"productVariants": {"nodes": [{"id": "x"}], "pageInfo": {}}}},
     ],
 )
-async def test_an_answer_that_is_none_is_broken(bench: StoreConnection, body: Any) -> None:
+async def test_a_malformed_response_is_broken(bench: StoreConnection, body: Any) -> None:
     """Raises UnusableResponse for a response of another shape. See docs/design/connectors.md#rules."""
     bench.store.fault("status", "Variants", status=200, body=body)
     with pytest.raises(UnusableResponse):

@@ -30,7 +30,7 @@ from steward.model.change import Outcome, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.run import RunStatus
 from tests.connectors.shopify.changing_service import ShopifyService, stand
-from tests.connectors.shopify.every_operation import furnish, read_all
+from tests.connectors.shopify.every_operation import populate, read_all
 from tests.crash.killing import Killer
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.objects import digest_of
@@ -91,7 +91,7 @@ async def test_an_undo_restores_rows_and_its_undo_repeats_the_change(running: Sh
     }
     before = ShopifyFake(now=running.shop.clock.now)
     before.seed(products=8, orders=2, customers=2)
-    furnish(before)
+    populate(before)
     after = _tables(running.store, targets)
     never = {entry.proposal.parts[0].operation for entry in change_by_id.values() if not entry.undoable}
     assert never == _NEVER
@@ -179,7 +179,7 @@ async def test_values_that_a_run_set_twice_are_put_back_to_the_first(
     )
     before = ShopifyFake(now=current.shop.clock.now)
     before.seed(products=8, orders=2, customers=2)
-    furnish(before)
+    populate(before)
     targets = {row["id"].rpartition("/")[2] for row in before.of("Product")}
     after = _tables(current.store, targets)
     undo_run = await undone(current.shop, run)

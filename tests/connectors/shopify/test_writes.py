@@ -13,7 +13,7 @@ from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Batch, Proposal, Recovery, batch_key
 from steward.outbound.errors import ErrorKind
 from tests.connectors.shopify.bench import NUMBER, StoreConnection
-from tests.connectors.shopify.every_operation import OPERATIONS, furnish, one_of_each
+from tests.connectors.shopify.every_operation import OPERATIONS, one_of_each, populate
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.store import ShopifyFake
@@ -26,7 +26,7 @@ JOBS = {"order.cancel"}
 
 async def proposed(bench: StoreConnection) -> dict[str, Proposal]:
     """Returns a planned change of every operation."""
-    furnish(bench.store)
+    populate(bench.store)
     return await one_of_each(bench.store, bench.reader(), NUMBER)
 
 
@@ -81,7 +81,7 @@ async def test_predicted_values_equal_those_read_after_the_change(bench: StoreCo
 
 @pytest.mark.parametrize("kind", ["drop_before", "drop_after", "status", "status_after"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_a_lost_request_or_answer_is_unknown_and_found_out(
+async def test_a_lost_request_or_response_is_unknown_and_found_out(
     bench: StoreConnection, clock: FakeClock, operation: str, kind: str
 ) -> None:
     """Leaves a lost request or answer unknown, then reads back or repeats under the same key.
@@ -159,7 +159,7 @@ async def test_throttled_and_refused_writes_are_not_sent_again(
         {"data": {"productVariantsBulkUpdate": {"productVariants": None}}},
     ],
 )
-async def test_an_answer_without_the_planned_echo_is_unknown(bench: StoreConnection, body: Any) -> None:
+async def test_a_response_without_the_planned_echo_is_unknown(bench: StoreConnection, body: Any) -> None:
     """Treats a response without the planned echo as unknown and settles it by reading.
 
     See docs/design/connectors.md#tests.

@@ -98,7 +98,7 @@ def _answering(version: float, output: int, parameters: Any, **settings: Any) ->
         (1.3, 1, {}, {}, None),
     ],
 )
-def test_steps_may_follow_an_answer_but_not_start_with_it(
+def test_steps_may_follow_respond_to_webhook_but_not_its_response_output(
     version: float, output: int, parameters: Any, settings: Any, port: str | None
 ) -> None:
     """Accepts an output “Response” that leads nowhere; None marks that it is used, which is an error."""
@@ -110,7 +110,7 @@ def test_steps_may_follow_an_answer_but_not_start_with_it(
     assert port is None or edge.port == port
 
 
-async def test_items_pass_an_answer_whose_response_leads_nowhere() -> None:
+async def test_items_pass_a_step_whose_response_output_leads_nowhere() -> None:
     """Passes the items on at the first output."""
     parameters = {"respondWith": "noData", "enableResponseOutput": True}
     assert (await outputs_of("respondToWebhook", 1.5, parameters, ITEMS))[0] == ITEMS

@@ -108,7 +108,7 @@ def test_a_connection_from_a_missing_output_of_a_trigger_is_omitted(
         assert not any("output for each" in message for message in messages)
 
 
-def test_a_webhook_that_answers_with_the_last_step_is_reported() -> None:
+def test_a_webhook_that_responds_with_the_last_step_is_reported() -> None:
     """Says that no client receives the response of a webhook that responds after the last step."""
     for mode, is_told in (("lastNode", True), ("onReceived", False)):
         export = started_by("webhook", node("Pass", "noOp", 1, {}))

@@ -17,7 +17,7 @@ from tests.imports.responses.workflows import output_items, posted, step_row, th
 from tests.runs.shop import Shop
 
 # Kills drawn for each engine and send mode; `make soak` draws many more.
-KILLS = int(os.environ.get("CRASH_ANSWERS", "3"))
+KILLS = int(os.environ.get("CRASH_RESPONSES", "3"))
 SEED = os.environ.get("CRASH_SEED", "20_260_501")
 # A kill at one of these may hide whether the request was made; after any other the run must succeed.
 DOUBTFUL = {"after_intent", "after_call"}
@@ -91,7 +91,7 @@ async def test_a_kill_between_a_send_and_its_checkpoint_neither_repeats_nor_lose
 async def test_random_kills_neither_repeat_nor_lose(
     shop: Shop, orders: OrdersAddress, monkeypatch: pytest.MonkeyPatch, send_mode: str
 ) -> None:
-    """Kills the run once or twice at random failpoints; `CRASH_ANSWERS` sets how many kills are drawn."""
+    """Kills the run once or twice at random failpoints; `CRASH_RESPONSES` sets how many kills are drawn."""
     count = len(await visited(shop, orders, monkeypatch, send_mode))
     draw = random.Random(f"{SEED} {send_mode} {shop.engine.dialect}")
     faults = {}

@@ -21,7 +21,7 @@ from tests.imports.shopify_flow.flows import ADMIN, began, flow, task
 REQUEST = ADMIN + "admin_api_operation"
 
 
-def furnished(store: ShopifyFake) -> dict[str, Row]:
+def populated(store: ShopifyFake) -> dict[str, Row]:
     """Returns an object for every change below, so that no two changes touch the same object."""
     variants = store.of("ProductVariant")[:1]
     objects = {f"product{index}": store.add_product(f"Jar {index}", stock=4) for index in range(9)}
@@ -101,7 +101,7 @@ async def test_all_actions_share_one_approval_and_are_made_once(flow_shop: FlowS
 
     See docs/design/imports-shopify-flow.md#tasks and docs/design/security.md#promises.
     """
-    objects = furnished(flow_shop.store)
+    objects = populated(flow_shop.store)
     objects["product7"]["publications"] = []
     objects["product1"]["tags"] = objects["person1"]["tags"] = ["Gone", "kept"]
     steps = actions(objects, flow_shop.store)
@@ -190,7 +190,7 @@ async def test_requests_become_only_supported_changes(flow_shop: FlowShop) -> No
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
-    objects = furnished(flow_shop.store)
+    objects = populated(flow_shop.store)
     objects["product7"]["publications"] = []
     asked_requests = requests(objects, flow_shop.store)
     assert set(asked_requests) == set(MUTATIONS)

@@ -214,7 +214,7 @@ _VALUES = st.one_of(
 
 
 @given(_VALUES, st.sampled_from(sorted(OPERATORS)), _VALUES, st.sampled_from(TYPES))
-def test_comparisons_of_any_values_give_an_answer_or_a_failure(
+def test_comparisons_of_any_values_give_a_result_or_a_failure(
     left: JsonValue, operator: str, right: JsonValue, type_: str | None
 ) -> None:
     """Returns a result or raises ItemFailed for any values; a negated operator gives the opposite.

@@ -17,7 +17,7 @@ from tests.service import Cast, Service, settle
 
 
 @dataclass
-class FurnishedService:
+class PopulatedService:
     """A service with its cast, and the cast's organization with everything connected."""
 
     service: Service
@@ -34,43 +34,43 @@ class FurnishedService:
 
 
 @dataclass(frozen=True)
-class FurnishedRows:
+class PopulatedRows:
     """The cast and the owner of a further organization, as they stand in a database."""
 
     cast: Cast
     further: Actor
 
 
-async def create_furnished(database_url: str) -> FurnishedRows:
-    """Creates a furnished service in a database that tests are given copies of."""
+async def create_populated(database_url: str) -> PopulatedRows:
+    """Creates a populated service in a database that tests are given copies of."""
     clock = FakeClock()
     with tempfile.TemporaryDirectory() as folder:
         shop = await open_shop(database_url, clock, Path(folder), STEWARD_MASTER_KEYS=MASTER_KEYS)
-        furnished = await _furnish(shop, clock, None)
-        await furnished.close()
+        populated = await _populate(shop, clock, None)
+        await populated.close()
     assert clock.now() == START
-    service = furnished.service
-    return FurnishedRows(Cast(service.members, service.own, service.other), shop.owner)
+    service = populated.service
+    return PopulatedRows(Cast(service.members, service.own, service.other), shop.owner)
 
 
-async def open_furnished_service(
+async def open_populated_service(
     database_url: str,
     clock: FakeClock,
     folder: Path,
     *,
-    rows: FurnishedRows | None = None,
+    rows: PopulatedRows | None = None,
     around: Callable[[FakePlatforms], None] | None = None,
-) -> FurnishedService:
-    """Opens a furnished service; the organization of the stranger has nothing connected.
+) -> PopulatedService:
+    """Opens a populated service; the organization of the stranger has nothing connected.
 
     With `rows`, the database was copied with them. `around` puts more beside the fake platforms.
     """
     further = rows and rows.further
     opened = await open_shop(database_url, clock, folder, owner=further, around=around)
-    return await _furnish(opened, clock, rows and rows.cast)
+    return await _populate(opened, clock, rows and rows.cast)
 
 
-async def _furnish(opened: Shop, clock: FakeClock, cast: Cast | None) -> FurnishedService:
+async def _populate(opened: Shop, clock: FakeClock, cast: Cast | None) -> PopulatedService:
     """Adds the cast and its connections to a service, unless the database was copied with the cast."""
     lines: list[str] = []
     context = replace(opened.service.context, log=Log(lines.append, clock, SecretRegister()))
@@ -86,14 +86,14 @@ async def _furnish(opened: Shop, clock: FakeClock, cast: Cast | None) -> Furnish
         await connect_all(shop)
     else:
         await shop.look_up_connections()
-    return FurnishedService(service, shop)
+    return PopulatedService(service, shop)
 
 
 @pytest.fixture
-async def furnished(
-    database_url: str, clock: FakeClock, tmp_path: Path, furnished_rows: FurnishedRows
-) -> AsyncIterator[FurnishedService]:
-    """Provides the furnished service beside the fake platforms, once on each engine."""
-    opened = await open_furnished_service(database_url, clock, tmp_path, rows=furnished_rows)
+async def populated(
+    database_url: str, clock: FakeClock, tmp_path: Path, populated_rows: PopulatedRows
+) -> AsyncIterator[PopulatedService]:
+    """Provides the populated service beside the fake platforms, once on each engine."""
+    opened = await open_populated_service(database_url, clock, tmp_path, rows=populated_rows)
     yield opened
     await opened.close()
