@@ -13,6 +13,7 @@ from tests.databases import MIGRATED, WITH_CAST, Clones
 from tests.event_loop import SessionLoop
 from tests.warm_databases import WarmDatabases
 
+_END_MILLISECONDS = 60_000
 # Without constraints any table takes a row of its defaults.
 _ACCEPT_ANY_ROW = """
 DO $$
@@ -50,6 +51,15 @@ async def _superuser(url: str) -> Any:
 
 async def _engine_connection(url: str) -> ServerConnection:
     return await Hosts(url).connect(timeout=30)
+
+
+async def _end_session(connection: Any, url: str) -> None:
+    """Closes the connection and returns once the server has ended its session: until then it is another's."""
+    pid = connection.get_server_pid()
+    await connection.close()
+    maintenance = await asyncpg.connect(f"{url.rpartition('/')[0]}/postgres")
+    await maintenance.execute("SELECT pg_terminate_backend($1, $2)", pid, _END_MILLISECONDS)
+    await maintenance.close()
 
 
 async def _tables(connection: Any) -> list[str]:
@@ -92,7 +102,7 @@ async def test_a_row_in_any_table_is_gone(clones: Clones, databases: WarmDatabas
     await connection.execute("SELECT nextval(format('%I.%I', schemaname, sequencename)) FROM pg_sequences")
     filled = await _contents(connection)
     assert [table for table in tables if filled[table] == before[table]] == []
-    await connection.close()
+    await _end_session(connection, url)
     databases.give_back(url)
     assert databases.lend(MIGRATED) == url
     connection = await _superuser(url)
@@ -108,7 +118,7 @@ async def test_changed_and_deleted_rows_of_the_cast_are_put_back(databases: Warm
     await connection.execute("SET session_replication_role = replica")
     await connection.execute("UPDATE dir_orgs SET name = 'Another'; DELETE FROM members")
     assert await _contents(connection) != before
-    await connection.close()
+    await _end_session(connection, url)
     databases.give_back(url)
     assert databases.lend(WITH_CAST) == url
     connection = await _superuser(url)
