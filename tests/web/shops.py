@@ -105,6 +105,12 @@ async def order_statuses(web: WebSite) -> dict[str, str]:
     return {str(order["id"]): order["status"] for order in state["orders"]}
 
 
+async def set_order_status(web: WebSite, order: str, status: str) -> None:
+    """Sets the status of an order, as somebody else would."""
+    response = await web.site.world.put(f"{SHOP}/orders/{order}", json={"status": status}, auth=_keys(web))
+    assert response.status_code == 200, response.text
+
+
 async def written(web: WebSite) -> int:
     """Counts the writes to the shop, except webhooks, which follow other tests' automations."""
     return len([entry for entry in await web.site.ledger() if "/webhooks" not in entry["path"]])

@@ -12,7 +12,7 @@ from playwright.async_api import Page, Response, Route, expect
 
 from tests.web.calendars import next_change, read_automation, time_of
 from tests.web.conftest import Look
-from tests.web.site import WebSite
+from tests.web.site import WebSite, unused
 
 PREVIEW = "/v1/automations/schedule/preview"
 
@@ -195,8 +195,9 @@ async def test_the_list_is_searched_filtered_and_acted_on(open_page: Look, web: 
 
     See docs/design/web.md#automations-list.
     """
-    stored_automation = await web.automation("Needle <b>in</b> hay", schedule={"cadence": "every_6_hours"})
-    gone = await web.automation("Needle put away")
+    needle = unused("needle")
+    stored_automation = await web.automation(f"{needle} <b>in</b> hay", schedule={"cadence": "every_6_hours"})
+    gone = await web.automation(f"{needle} put away")
     owner = await web.session_of("owner")
     await owner.call("POST", f"/v1/automations/{gone['id']}/archive", {})
     seen = await open_page("member")
@@ -204,7 +205,7 @@ async def test_the_list_is_searched_filtered_and_acted_on(open_page: Look, web: 
     await seen.open("/automations")
     await page.get_by_role("heading", name="Automations").focus()
     await page.keyboard.press("/")
-    await page.keyboard.type("needle")
+    await page.keyboard.type(needle.upper())
     await page.keyboard.press("Enter")
     rows = page.get_by_role("table", name="Automations").locator("tbody tr")
     await expect(rows).to_have_count(1)
@@ -220,8 +221,8 @@ async def test_the_list_is_searched_filtered_and_acted_on(open_page: Look, web: 
     await expect(rows).to_contain_text("Paused")
     assert (await read_automation(web, stored_automation["id"]))["state"] == "paused"
     await page.get_by_label("State").select_option("archived")
-    await expect(rows).to_contain_text("Needle put away")
+    await expect(rows).to_contain_text(f"{needle} put away")
     await page.get_by_label("State").select_option("draft")
     await expect(page.get_by_text("No automation matches the filters.")).to_be_visible()
     await page.get_by_role("button", name="Show all").click()
-    await expect(rows.filter(has_text="Needle <b>in</b> hay")).to_be_visible()
+    await expect(rows.filter(has_text=f"{needle} <b>in</b> hay")).to_be_visible()

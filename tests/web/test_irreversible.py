@@ -3,14 +3,27 @@
 See docs/design/web.md#approvals.
 """
 
+from collections.abc import AsyncIterator
+
+import pytest
 from playwright.async_api import Route, expect
 
 from tests.web.conftest import Look
 from tests.web.keys import press, tab_to
-from tests.web.shops import order_statuses
+from tests.web.shops import order_statuses, set_order_status
 from tests.web.site import WebSite
 
 CANCEL_INPUTS = {"older_than_hours": 1, "statuses": ["pending", "on_hold"]}
+
+
+@pytest.fixture(autouse=True)
+async def orders_as_before(web: WebSite) -> AsyncIterator[None]:
+    """Gives orders the statuses they had before the test; a second try cancels the same ones."""
+    before = await order_statuses(web)
+    yield
+    for order, status in (await order_statuses(web)).items():
+        if status != before.get(order, status):
+            await set_order_status(web, order, before[order])
 
 
 async def test_cancelling_orders_asks_for_their_number(open_page: Look, web: WebSite) -> None:

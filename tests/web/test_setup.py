@@ -96,7 +96,7 @@ async def _draft(seen: OpenPage, template: dict[str, Any], **changes: Any) -> No
         "timezone": None,
         "trigger": {"kind": "schedule"},
         "name": template["name"],
-        "key": f"draft-{template['template_id']}",
+        "key": unused("draft"),
         "reached": 3,
         "at": 1,
         **changes,

@@ -6,7 +6,7 @@ from playwright.async_api import expect
 
 from tests.web.conftest import Look
 from tests.web.shops import hidden_products, hiding, set_visibility
-from tests.web.site import WebSite
+from tests.web.site import WebSite, unused
 
 
 def _fail_in_part(web: WebSite, run: str) -> None:
@@ -22,7 +22,8 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(open_page: Look
     A change that failed after a part of it was made is among them. Changes of its store are stopped
     meanwhile, and the approver lets the undo write all the same.
     """
-    automation = await hiding(web, "To undo", ["Undone a", "Undone b"])
+    name = unused("To undo")
+    automation = await hiding(web, name, ["Undone a", "Undone b"])
     run = await web.run(automation["id"], "to-undo")
     before = await hidden_products(web)
     seen = await open_page("approver")
@@ -45,9 +46,9 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(open_page: Look
     ).to_have_count(2)
     await question.get_by_label("All 2").check()
     await question.get_by_role("button", name="Put back 2 changes").click()
-    await expect(page.get_by_role("heading", name="Undo of To undo")).to_be_visible()
+    await expect(page.get_by_role("heading", name=f"Undo of {name}")).to_be_visible()
     await page.get_by_role("navigation").get_by_role("link", name="Runs").click()
-    await page.get_by_role("table", name="Runs").get_by_role("link", name="Undo of To undo").click()
+    await page.get_by_role("table", name="Runs").get_by_role("link", name=f"Undo of {name}").click()
     owner = await web.session_of("owner")
     store = {"kind": "store", "integration_id": automation["integration_id"]}
     freeze = (await owner.call("POST", "/app/freeze", {"scope": store}))["closed_period"]
