@@ -19,7 +19,8 @@ VAGUE = frozenset(
 _BRANCHES = (ast.If, ast.IfExp, ast.ExceptHandler, ast.For, ast.AsyncFor, ast.While, ast.Assert, ast.Lambda)
 _DECLARATION = re.compile(
     r"\b(?:const|let|function|interface|type|class) ([A-Za-z_]\w*)"
-    r"|\((\w+)(?:: [^()]*)?\) =>|\{#each .+? as (\w+)|\{#snippet \w+\((\w+)"
+    r"|\((\w+)(?:: [^()]*)?\) =>|, (\w+)\) =>|\{#snippet \w+\((\w+)"
+    r"|\{#each .+? as (?:(\w+)|[{\[][^}\]]*[}\]])(?:, (\w+))?"
 )
 _RAISES = re.compile(r"\braises? (\w+(?:,? (?:or|and) \w+|, \w+)*)", re.I)
 _EXCEPTION = re.compile(r"_?[A-Z]\w*[a-z]\w*")
@@ -36,9 +37,8 @@ def vague_web_names() -> tuple[list[str], int]:
             continue
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             is_comment = line.lstrip().startswith(("//", "*", "/*"))
-            names = (
-                [] if is_comment else [match[match.lastindex or 0] for match in _DECLARATION.finditer(line)]
-            )
+            declarations = [] if is_comment else _DECLARATION.findall(line)
+            names = [name for declared in declarations for name in declared if name]
             total += len(names)
             vague += [f"{name_of(path)}:{number} {name}" for name in names if name in VAGUE]
     return vague, total

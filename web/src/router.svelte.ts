@@ -38,7 +38,7 @@ export function matchRoute(pathname: string, search = ""): RouteLocation | null 
   for (const { page, names, pattern } of patterns) {
     const match = pattern.exec(pathname);
     if (!match) continue;
-    const params = Object.fromEntries(names.map((name, at) => [name, match[at + 1]!]));
+    const params = Object.fromEntries(names.map((name, index) => [name, match[index + 1]!]));
     return { page, params, query: new URLSearchParams(search) };
   }
   return null;

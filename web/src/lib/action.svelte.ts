@@ -9,11 +9,11 @@ export class Action<A extends unknown[] = []> {
   refused = $state.raw<Refused>();
   /** Seconds the service asks to wait before a retry. */
   wait = $state(0);
-  #act: (...given: A) => Promise<void>;
+  #act: (...args: A) => Promise<void>;
   #words: (refused: Refused) => string;
 
   /** `words` returns the announcement of a refusal, where the page shows its own text instead of the service's. */
-  constructor(act: (...given: A) => Promise<void>, words: (refused: Refused) => string = ({ message }) => message) {
+  constructor(act: (...args: A) => Promise<void>, words: (refused: Refused) => string = ({ message }) => message) {
     this.#act = act;
     this.#words = words;
   }
@@ -24,12 +24,12 @@ export class Action<A extends unknown[] = []> {
   }
 
   /** Runs the action; resolves to whether it succeeded. Form values stay unchanged. */
-  run = async (...given: A): Promise<boolean> => {
+  run = async (...args: A): Promise<boolean> => {
     if (this.busy || this.wait) return false;
     this.busy = true;
     this.refused = undefined;
     try {
-      await this.#act(...given);
+      await this.#act(...args);
       return true;
     } catch (fault) {
       if (!(fault instanceof Refused)) throw fault;

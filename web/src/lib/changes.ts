@@ -19,7 +19,7 @@ export function linesOf(changes: readonly ChangeRecord[]): Line[] {
   const lines: Line[] = [];
   for (const change of changes) {
     if (!change.fields.length) lines.push({ change, field: null, first: true });
-    change.fields.forEach((field, at) => lines.push({ change, field, first: at === 0 }));
+    change.fields.forEach((field, index) => lines.push({ change, field, first: index === 0 }));
   }
   return lines;
 }
@@ -105,7 +105,7 @@ function computeDifference(field: FieldRecord): Difference | null {
   const [before, after] = [decimal(field.before), decimal(field.after)];
   if (!before || !after) return null;
   const places = Math.max(before.places, after.places);
-  const scaled = (one: { units: bigint; places: number }) => one.units * 10n ** BigInt(places - one.places);
+  const scaled = (number: { units: bigint; places: number }) => number.units * 10n ** BigInt(places - number.places);
   const [from, to] = [scaled(before), scaled(after)];
   const by = to - from;
   const size = (by < 0n ? -by : by).toString().padStart(places + 1, "0");
@@ -221,19 +221,19 @@ export type SortBy = "" | "object" | "difference";
 /** Sorts changes for display; "" keeps the order that is hashed. */
 export function ordered(changes: readonly ChangeRecord[], by: SortBy, down: boolean): readonly ChangeRecord[] {
   if (!by) return changes;
-  const keys = changes.map((change, at) => ({
+  const keys = changes.map((change, index) => ({
     change,
-    at,
+    index,
     key: by === "object" ? change.object.label : widest(change),
   }));
   keys.sort((a, b) => {
-    if (a.key === b.key) return a.at - b.at;
+    if (a.key === b.key) return a.index - b.index;
     // Changes without a difference come last in either direction.
     if (a.key === null) return 1;
     if (b.key === null) return -1;
     const order =
       typeof a.key === "number" && typeof b.key === "number" ? a.key - b.key : COLLATE.compare(String(a.key), String(b.key));
-    return (down ? -order : order) || a.at - b.at;
+    return (down ? -order : order) || a.index - b.index;
   });
   return keys.map(({ change }) => change);
 }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { barWords, formOf, stacked, stripWords } from "./charts";
 
 test("a strip says in words how its runs ended", () => {
-  const ticks = ["succeeded", "failed", "succeeded"].map((status, at) => ({ id: String(at), status, at: "2026-11-21T06:00:00Z" }));
+  const ticks = ["succeeded", "failed", "succeeded"].map((status, index) => ({ id: String(index), status, at: "2026-11-21T06:00:00Z" }));
   expect(stripWords(ticks)).toBe("Last 3 runs: 2 done, 1 failed.");
   expect(stripWords(ticks.slice(0, 1))).toBe("Last run: done.");
   expect(stripWords([])).toBe("No runs yet.");

@@ -73,9 +73,9 @@ export function pieces(text: string): Piece[] {
   return pieces;
 }
 
-function isJoiner(text: string, at: number): boolean {
+function isJoiner(text: string, index: number): boolean {
   // Two UTF-16 units and a variation selector on each side are enough to decide.
-  return JOINED.test(text.slice(Math.max(0, at - 3), at + 3));
+  return JOINED.test(text.slice(Math.max(0, index - 3), index + 3));
 }
 
 /** Whether the text contains an invisible character. */

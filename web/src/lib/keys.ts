@@ -45,7 +45,7 @@ export class Sequence {
 }
 
 /** Returns the index of the next or previous row; stays at the ends. */
-export function step(at: number, by: number, length: number): number {
+export function step(index: number, by: number, length: number): number {
   if (!length) return -1;
-  return Math.max(0, Math.min(length - 1, at + by));
+  return Math.max(0, Math.min(length - 1, index + by));
 }

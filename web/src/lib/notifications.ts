@@ -42,8 +42,8 @@ export function reachWords(reach: Reach, mail: boolean): string {
   const modes = (Object.keys(how) as Mode[])
     .map((mode) => ({ mode, groups: GROUPS.filter(({ name }) => reach.email[name] === mode) }))
     .filter(({ groups }) => groups.length);
-  const parts = modes.map(({ mode, groups }, at) => {
-    const rest = modes.length > 1 && at === modes.length - 1 && groups.length > 1;
+  const parts = modes.map(({ mode, groups }, index) => {
+    const rest = modes.length > 1 && index === modes.length - 1 && groups.length > 1;
     const who = modes.length === 1 ? "everything" : rest ? "everything else" : list(groups.map(({ words }) => words.toLowerCase()));
     return `${who} ${how[mode]}`;
   });

@@ -9,8 +9,8 @@ function plan(names: string, ...edges: string[]) {
   return { steps, edges: edges.map((edge) => ({ from: edge[0]!, port: edge.slice(2) || "out:0", to: edge[1]! })) };
 }
 
-const positions = (...given: Parameters<typeof plan>) =>
-  Object.fromEntries([...layered(plan(...given))].map(([name, { layer, column }]) => [name, `${layer}.${column}`]));
+const positions = (...args: Parameters<typeof plan>) =>
+  Object.fromEntries([...layered(plan(...args))].map(([name, { layer, column }]) => [name, `${layer}.${column}`]));
 
 describe("layers of a plan", () => {
   it("gives a chain one row, and branches places in plan order", () => {
@@ -35,9 +35,9 @@ describe("layers of a plan", () => {
   });
 
   it("lays out the largest plan there may be", () => {
-    const names = Array.from({ length: 1000 }, (_, at) => `s${at}`);
+    const names = Array.from({ length: 1000 }, (_, index) => `s${index}`);
     const steps = names.map((name) => ({ ...plan("a").steps[0]!, name }));
-    const edges = names.slice(1).map((to, at) => ({ from: names[at]!, port: "out:0", to }));
+    const edges = names.slice(1).map((to, index) => ({ from: names[index]!, port: "out:0", to }));
     expect(layered({ steps, edges }).get("s999")).toEqual({ layer: 999, column: 0 });
   });
 });

@@ -75,9 +75,9 @@ function forwards(plan: GraphPlan, after: Map<string, string[]>): string[] {
   for (const { name } of plan.steps) {
     if (state.has(name)) continue;
     const path: { name: string; targets: string[]; kept: string[] }[] = [];
-    const enter = (one: string) => {
-      state.set(one, "open");
-      path.push({ name: one, targets: [...new Set(after.get(one))], kept: [] });
+    const enter = (name: string) => {
+      state.set(name, "open");
+      path.push({ name, targets: [...new Set(after.get(name))], kept: [] });
     };
     enter(name);
     while (path.length) {

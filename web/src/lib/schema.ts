@@ -64,8 +64,8 @@ export function formOf(root: Schema): Field {
   return fieldOf("", root, root, true);
 }
 
-function fieldOf(name: string, given: Schema, root: Schema, required: boolean): Field {
-  let { schema, named } = resolve(given, root);
+function fieldOf(name: string, unresolved: Schema, root: Schema, required: boolean): Field {
+  let { schema, named } = resolve(unresolved, root);
   let nullable = false;
   // Beside properties, anyOf and oneOf only constrain which fields go together; schema_rules.ts handles that.
   const choices = schema.properties ? undefined : (schema.anyOf ?? schema.oneOf);
@@ -110,8 +110,8 @@ function shaped(field: Field, root: Schema): Field {
   if (schema.properties) {
     const needed = new Set(schema.required ?? []);
     field.fields = Object.entries(schema.properties)
-      .filter(([, one]) => resolve(one, root).schema.const === undefined)
-      .map(([name, one]) => fieldOf(name, one, root, needed.has(name)));
+      .filter(([, property]) => resolve(property, root).schema.const === undefined)
+      .map(([name, property]) => fieldOf(name, property, root, needed.has(name)));
   }
   if (["list", "words", "picks"].includes(field.kind) && schema.items) field.item = fieldOf("", schema.items, root, true);
   if (field.kind === "picks") field.options = field.item?.options ?? [];
@@ -154,9 +154,9 @@ function variantsOf(field: Field, several: Schema[], root: Schema): Field {
   if (by === undefined || !constants.every((constant) => constant?.[0] === by)) return field;
   field.kind = "variants";
   field.by = by;
-  field.variants = variants.map((one, at) => ({
-    value: String(resolve(constants[at]![1], root).schema.const),
-    field: fieldOf("", one, root, true),
+  field.variants = variants.map((variant, index) => ({
+    value: String(resolve(constants[index]![1], root).schema.const),
+    field: fieldOf("", variant, root, true),
   }));
   return field;
 }

@@ -22,9 +22,9 @@ export function check(field: Field, value: unknown, path = "", required = field.
   } else if (typeof value === "string") for (const words of textFaults(value, schema)) add(words);
   else if (Array.isArray(value)) {
     for (const words of listFaults(value, schema)) add(words);
-    value.forEach((one, at) => field.item && Object.assign(faults, check(field.item, one, join(path, String(at)))));
+    value.forEach((element, index) => field.item && Object.assign(faults, check(field.item, element, join(path, String(index)))));
   } else if (field.kind === "map") {
-    for (const [name, one] of Object.entries(value as object)) Object.assign(faults, pairFaults(field, name, one, join(path, name)));
+    for (const [name, member] of Object.entries(value as object)) Object.assign(faults, pairFaults(field, name, member, join(path, name)));
   } else if (field.kind === "variants") {
     const variant = field.variants.find((variant) => variant.value === String((value as Record<string, unknown>)[field.by ?? ""]));
     if (variant) Object.assign(faults, check(variant.field, value, path));

@@ -11,26 +11,26 @@ export interface Rules {
 }
 
 /** Returns the rules that an object's schema sets for its current values. */
-export function rulesOf(schema: Schema, given: Readonly<Record<string, unknown>>): Rules {
+export function rulesOf(schema: Schema, values: Readonly<Record<string, unknown>>): Rules {
   const rules: Rules = { needed: new Set(), excluded: new Set(), oneOf: [] };
-  gather(schema, given, rules);
+  gather(schema, values, rules);
   return rules;
 }
 
-function gather(schema: Schema, given: Readonly<Record<string, unknown>>, rules: Rules): void {
+function gather(schema: Schema, values: Readonly<Record<string, unknown>>, rules: Rules): void {
   for (const name of schema.required ?? []) rules.needed.add(name);
   for (const name of excludedBy(schema)) rules.excluded.add(name);
   const names = (schema.anyOf ?? []).flatMap(({ required }) => required ?? []);
   if (names.length) rules.oneOf.push(names);
-  for (const part of schema.allOf ?? []) gather(part, given, rules);
+  for (const part of schema.allOf ?? []) gather(part, values, rules);
   if (!schema.if) return;
-  if (isOpen(schema.if, given)) {
+  if (isOpen(schema.if, values)) {
     // The deciding field has no value yet: fields of a single branch stay hidden until it has one.
     for (const name of [...excludedBy(schema.then), ...excludedBy(schema.else)]) rules.excluded.add(name);
     return;
   }
-  const branch = meets(schema.if, given) ? schema.then : schema.else;
-  if (branch) gather(branch, given, rules);
+  const branch = meets(schema.if, values) ? schema.then : schema.else;
+  if (branch) gather(branch, values, rules);
 }
 
 function excludedBy(schema: Schema | undefined): string[] {
@@ -39,8 +39,8 @@ function excludedBy(schema: Schema | undefined): string[] {
 }
 
 /** Whether a property that a condition depends on has no value yet. */
-function isOpen(condition: Schema, given: unknown): boolean {
-  const values = (given ?? {}) as Record<string, unknown>;
+function isOpen(condition: Schema, value: unknown): boolean {
+  const values = (value ?? {}) as Record<string, unknown>;
   return Object.entries(condition.properties ?? {}).some(
     ([name, part]) => values[name] === undefined || values[name] === "" || isOpen(part, values[name]),
   );

@@ -19,7 +19,7 @@ export async function wordDifference(before: string, after: string): Promise<Par
 
 /** Compares two lists: kept, removed and added items. */
 export function itemDifference(before: readonly unknown[], after: readonly unknown[]): Part[] {
-  const words = (one: unknown) => (typeof one === "string" ? one : JSON.stringify(one));
+  const words = (item: unknown) => (typeof item === "string" ? item : JSON.stringify(item));
   const [from, to] = [before.map(words), after.map(words)];
   return [
     ...from.map((text): Part => ({ text, change: to.includes(text) ? "same" : "gone" })),

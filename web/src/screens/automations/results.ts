@@ -44,7 +44,7 @@ export function changeBars(runs: readonly RunRecord[], zone: Zone, now: number):
 /** Summarizes changes: "412 changes made, 9 left alone. Most in one run: 40, on Sat 21 Nov."; or null. */
 export function changeWords(runs: readonly RunRecord[], zone: Zone, now: number): string | null {
   const all = runs.map((run) => ({ run, ...changesOf(run) }));
-  const sum = (name: "made" | "waiting" | "alone" | "failed") => all.reduce((total, one) => total + one[name], 0);
+  const sum = (name: "made" | "waiting" | "alone" | "failed") => all.reduce((total, changes) => total + changes[name], 0);
   const [made, waiting, alone, failed] = [sum("made"), sum("waiting"), sum("alone"), sum("failed")];
   if (!(made + waiting + alone + failed)) return null;
   const parts = [
@@ -53,7 +53,7 @@ export function changeWords(runs: readonly RunRecord[], zone: Zone, now: number)
     ...(alone ? [`${formatNumber(alone)} left alone`] : []),
     ...(failed ? [`${formatNumber(failed)} failed or not known`] : []),
   ];
-  const largest = all.reduce((best, one) => (one.made > best.made ? one : best));
+  const largest = all.reduce((best, changes) => (changes.made > best.made ? changes : best));
   const peak = largest.made && runs.length > 1 ? ` Most in one run: ${formatNumber(largest.made)}, on ${dayOf(atOf(largest.run), zone, now)}.` : "";
   return `${parts.join(", ")}.${peak}`;
 }

@@ -34,10 +34,10 @@ export function bandsOf(closings: readonly ClosingRecord[], zone: Zone, view: Vi
   });
 }
 
-function latest(one: string, other: string): string {
-  return one > other ? one : other;
+function latest(first: string, second: string): string {
+  return first > second ? first : second;
 }
 
-function earliest(one: string, other: string): string {
-  return one < other ? one : other;
+function earliest(first: string, second: string): string {
+  return first < second ? first : second;
 }

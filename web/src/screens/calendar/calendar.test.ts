@@ -57,7 +57,7 @@ describe("chips", () => {
     expect(["2026-11-23T23:57", "2026-11-23T23:30", "2026-11-23T00:05"].map(drawnFrom)).toEqual([
       "2026-11-23T23:30", "2026-11-23T23:30", "2026-11-23T00:05",
     ]);
-    const late = ["22:05", "22:10", "22:57"].map((time, at) => row(`2026-11-23T${time}:00.000Z`, { automation_id: `A${at}` }));
+    const late = ["22:05", "22:10", "22:57"].map((time, index) => row(`2026-11-23T${time}:00.000Z`, { automation_id: `A${index}` }));
     expect(chipsOf(late, ZONE, "week").map(({ kind, wall }) => [kind, wall.slice(11)])).toEqual([["run", "23:05"], ["more", "23:10"]]);
   });
 

@@ -20,8 +20,8 @@ export interface CalendarActions {
 }
 
 function focused(name: "run" | "day"): string | undefined {
-  const at = document.activeElement;
-  const marked = at?.closest<HTMLElement>(`[data-${name}]`) ?? at?.querySelector<HTMLElement>(`[data-${name}]`);
+  const active = document.activeElement;
+  const marked = active?.closest<HTMLElement>(`[data-${name}]`) ?? active?.querySelector<HTMLElement>(`[data-${name}]`);
   return marked?.dataset[name];
 }
 

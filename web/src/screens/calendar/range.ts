@@ -36,9 +36,9 @@ function monday(day: string): string {
 }
 
 function monthFrom(day: string, by = 0): string {
-  const at = new Date(`${day.slice(0, 7)}-01T00:00Z`);
-  at.setUTCMonth(at.getUTCMonth() + by);
-  return at.toISOString().slice(0, 10);
+  const first = new Date(`${day.slice(0, 7)}-01T00:00Z`);
+  first.setUTCMonth(first.getUTCMonth() + by);
+  return first.toISOString().slice(0, 10);
 }
 
 /** Returns the days that a view shows around a day; a month in whole weeks. `small`: on a phone. */

@@ -13,9 +13,9 @@ type Say = (inputs: Inputs) => Part[];
 const OPEN = "…";
 
 function say(texts: TemplateStringsArray, ...values: string[]): Part[] {
-  const parts = texts.flatMap((text, at) => [
+  const parts = texts.flatMap((text, index) => [
     { text, chosen: false },
-    ...(at < values.length ? [{ text: values[at]!, chosen: true }] : []),
+    ...(index < values.length ? [{ text: values[index]!, chosen: true }] : []),
   ]);
   return parts.filter(({ text }) => text);
 }
