@@ -421,13 +421,13 @@ class WriteClient:
     ) -> PlatformResponse:
         """Checks the grant and sends. Raises NotSent, OutcomeUnknown."""
         if self._target.integration_id is None:
-            raise NotSent(CallRefused("a write goes to a kept connection"))
+            raise NotSent(CallRefused("a write needs a stored connection"))
         now = self._transport.clock.now()
         try:
             self._grant.check(write_keys, key, connection=self._target.integration_id)
             self._grant.check_time(now)
             if self._used & set(write_keys):
-                raise CallRefused("an attempt is sent once")
+                raise CallRefused("this attempt of the write was sent already")
             if request.method not in _WRITE_METHODS:
                 raise CallRefused("a write is a POST, PUT, PATCH or DELETE")
         except CallRefused as refusal:

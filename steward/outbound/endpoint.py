@@ -11,7 +11,7 @@ from steward.outbound.documents import DocumentRegistry
 from steward.outbound.query_cost import CostBudget
 from steward.telemetry.redact import Secret
 
-# Seconds a read may take after the first byte of its response.
+# Seconds a read waits for the first byte of its response, at least, and may take after it.
 _FIRST_BYTE_S = 60.0
 _REST_S = 30.0
 

@@ -29,12 +29,12 @@ class MailWriteClient:
         """Returns the outcome of the message. Raises NotSent when the grant does not cover it."""
         try:
             if self._target.integration_id is None:
-                raise CallRefused("a write goes to a kept connection")
+                raise CallRefused("a write needs a stored connection")
             self._grant.check(write_keys, key, connection=self._target.integration_id)
             now = self._transport.clock.now()
             self._grant.check_time(now)
             if self._used & set(write_keys):
-                raise CallRefused("an attempt is sent once")
+                raise CallRefused("this attempt of the write was sent already")
         except CallRefused as refusal:
             raise NotSent(refusal) from None
         self._used |= set(write_keys)

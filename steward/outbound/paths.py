@@ -47,7 +47,7 @@ def url_of(target: Target, path: str, params: Mapping[str, str] | None) -> str:
     credentials = target.endpoint.credentials
     if isinstance(credentials, SecretUrl):
         if path or params:
-            raise CallRefused("the address of the connection is called as it is")
+            raise CallRefused("a secret address is called without a further path or parameters")
         return credentials.url.reveal()
     if not path.startswith("/") or any(mark in path for mark in ("?", "#", "\\", "//")):
         raise CallRefused("a path is relative to the connection's address")

@@ -67,7 +67,7 @@ def response_without_secrets(
     *,
     keeps_location: bool = False,
 ) -> PlatformResponse:
-    """Returns the answer with `[redacted]` wherever the platform repeats a secret from the request.
+    """Returns the response with `[redacted]` wherever the platform repeats a secret from the request.
 
     Texts of eight and more characters are found plain, escaped and in base64, in the body and in headers. A
     user name stays: it is not secret, and ordinary responses contain it. `keeps_location` leaves the target

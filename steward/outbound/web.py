@@ -157,7 +157,7 @@ class WebWriteClient:
             now = self._transport.clock.now()
             self._grant.check_time(now)
             if self._used & set(write_keys):
-                raise CallRefused("an attempt is sent once")
+                raise CallRefused("this attempt of the write was sent already")
             if method not in _WRITE_METHODS:
                 raise CallRefused("a send is a POST, PUT, PATCH or DELETE")
             target = _target(self._transport, self._grant.org, url)
