@@ -175,9 +175,12 @@ class MessageConnector:
         unknown = unknown_settings(form, (_SETTING,), f"This is not a setting of {self.operation.platform}.")
         if unknown:
             raise BadSettings(unknown)
-        if not isinstance(url, str) or not 1 <= len(url.strip()) <= _MAX_URL or not url.strip().isprintable():
+        if not isinstance(url, str) or not url.strip():
             raise BadSettings({_SETTING: ["This is needed."]})
         url = url.strip()
+        if len(url) > _MAX_URL or not url.isprintable():
+            words = f"Give the https address {self.address_source} shows, of at most {_MAX_URL} characters."
+            raise BadSettings({_SETTING: [words]})
         origin = self.allowed_origin(url)
         self.check_address(url)
         number = hashlib.sha256(url.encode("utf-8")).hexdigest()[:24]

@@ -88,7 +88,7 @@ class _FieldsOperation(ShopifyOperation[SetObjectFields]):
         after: dict[str, JsonValue] = {}
         for name, value in command.values.items():
             if name not in allowed or name not in subject.values:
-                message = f"The field “{name[:60]}” is not changed here."
+                message = f"The field “{name[:60]}” cannot be changed here."
                 return ItemProblem(subject.id, "not_a_field", message, name[:60])
             new_value = _unset_as_empty(name, value)
             problem = _value_problem(name, new_value)

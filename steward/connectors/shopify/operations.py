@@ -319,7 +319,7 @@ def same_money(expected: JsonValue, actual: JsonValue) -> bool:
 
 
 def is_amount(text: str) -> bool:
-    """Returns whether `text` is an amount with at most 9 digits and 4 decimals."""
+    """Returns whether `text` is an amount with at most 9 digits before the point and 4 after it."""
     return _PRICE.fullmatch(text) is not None
 
 
@@ -360,7 +360,7 @@ def _stock_problem(command: SetStock) -> ItemProblem | None:
         return ItemProblem(variant.id, "not_stocked", "It is not stocked at this location.", "stock")
     if isinstance(command.quantity, bool) or not 0 <= command.quantity <= MAX_STOCK:
         code = "negative" if command.quantity < 0 else "out_of_range"
-        return ItemProblem(variant.id, code, f"A stock is written from 0 to {MAX_STOCK}.", "stock")
+        return ItemProblem(variant.id, code, f"Stock must be a number from 0 to {MAX_STOCK}.", "stock")
     return None
 
 

@@ -24,8 +24,8 @@ Row: TypeAlias = dict[str, Decoded]
 
 _GID = re.compile(r"gid://shopify/([A-Za-z]+)/([0-9]{1,20})(?:\?.*)?")
 _SHOP_STATES = {
-    402: "This store is frozen: its bill is open. Shopify lets nothing through until it is paid.",
-    423: "This store is locked. Ask Shopify why.",
+    402: "This store is frozen because a Shopify bill is unpaid. No call works until it is paid.",
+    423: "Shopify has locked this store. Ask Shopify support for the reason.",
 }
 # Codes of a failed compare-and-swap, and of a missing object.
 _STALE_CODES = frozenset(
@@ -43,7 +43,7 @@ KEY_DEFECTS = frozenset({"IDEMPOTENCY_KEY_PARAMETER_MISMATCH", "IDEMPOTENCY_PREV
 
 
 def gid(kind: str, number: str) -> str:
-    """Returns the global id of an object. Raises RemoteNotFound for anything but a number."""
+    """Returns the global id of an object. Raises RemoteNotFound unless it is a number of 1 to 20 digits."""
     if not number.isascii() or not number.isdigit() or len(number) > 20:
         raise RemoteNotFound
     return f"gid://shopify/{kind}/{number}"
@@ -95,10 +95,11 @@ def _of_status(status: int, text: str) -> CallError:
         return PlatformUnavailable("The store had a server error.", platform_text=text)
     if status == 401:
         return Unauthorized(
-            "The store did not accept the key. It may be revoked, or the app removed.", platform_text=text
+            "The store did not accept the key. It may be revoked, or the app removed from the store.",
+            platform_text=text,
         )
     if status in (402, 403, 423):
-        words = _SHOP_STATES.get(status, "The store does not let this app in. Check it in Shopify.")
+        words = _SHOP_STATES.get(status, "The store refused access to this app. Check the app in Shopify.")
         return MissingRight("use this store", words, platform_text=text)
     if status in (404, 410) or 300 <= status < 400:
         return WrongAddress("There is no Shopify store at this address.", platform_text=text)

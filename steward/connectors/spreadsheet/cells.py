@@ -55,7 +55,7 @@ def read_rows(values: Decoded) -> list[tuple[Cell, ...]]:
 
 
 def same_rows(expected: JsonValue, seen: JsonValue) -> bool:
-    """Compares stored rows: numbers by value, empty text as an empty cell, trailing blanks ignored."""
+    """Compares stored rows: numbers by value, empty text as an empty cell, without trailing empty cells."""
     return _comparable(expected) == _comparable(seen)
 
 

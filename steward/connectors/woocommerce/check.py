@@ -205,7 +205,7 @@ def _zone(index: Row, report: _CheckReport) -> str | None:
     try:
         utc_offset = float(hours)
     except ValueError:
-        utc_offset = 0.5
+        utc_offset = 0.5  # unreadable: like a fraction of an hour, for which there is no such zone
     if utc_offset == int(utc_offset) and -12 <= utc_offset <= 14:
         # The names of these zones have the opposite sign.
         return f"Etc/GMT{-int(utc_offset):+d}" if utc_offset else "Etc/GMT"

@@ -113,7 +113,7 @@ class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
             message = "Its stock is not tracked, so a number would be ignored."
             return ItemProblem(variant.id, "not_tracked", message, "stock_quantity")
         if isinstance(command.quantity, bool) or not 0 <= command.quantity <= MAX_STOCK:
-            message = f"A stock is written from 0 to {MAX_STOCK}."
+            message = f"Stock must be a number from 0 to {MAX_STOCK}."
             return ItemProblem(
                 variant.id, "negative" if command.quantity < 0 else "out_of_range", message, "stock_quantity"
             )

@@ -147,7 +147,7 @@ class WooCommerceWriter:
         value_now: JsonValue = {"name": name, "id": number}
         if self._changes[part.operation].same(part.after, value_now):
             return WriteOutcome(WriteState.APPLIED, seen=value_now)
-        message = f"The shop made “{name[:80]}” of the tag “{part.target[:80]}”. Choose another tag."
+        message = f"The shop stored the tag “{part.target[:80]}” as “{name[:80]}”. Choose another tag."
         return WriteOutcome(WriteState.REFUSED, seen=value_now, reason=message, error=Invalid.kind)
 
     def _echo(self, part: Part, row: Row) -> WriteOutcome:
