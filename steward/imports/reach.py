@@ -44,8 +44,8 @@ def reach_findings(plan: Plan) -> list[Finding]:
     message = (
         f"{named(unreached)} {'does' if is_one else 'do'} not run: a run begins at “{entry.name}”, which "
         f"does not lead there. If you need {'this step' if is_one else 'these steps'}, connect "
-        f"{'it' if is_one else 'them'} in {_tool(plan)}, or give {'it' if is_one else 'them'} a workflow "
-        "apart."
+        f"{'it' if is_one else 'them'} in {_tool(plan)}, or move {'it' if is_one else 'them'} to "
+        "another workflow."
     )
     return [Finding(None, FindingLevel.WARNING, "parameter", message)]
 

@@ -39,7 +39,8 @@ def _ranked_triggers(plan: Plan, start: str | None) -> list[PlanTrigger]:
     """Returns the triggers, best one first.
 
     The best is `start`, else the one that reaches most steps; ties go to a trigger that steps refer to by
-    name, then to a schedule, then to a store event, and to a start by hand only behind all others.
+    name, then to a schedule, then to a store event, then to a trigger that a start by hand replaces here, and
+    last to a start by hand.
     """
     if len(plan.triggers) < 2:
         return list(plan.triggers)

@@ -96,7 +96,7 @@ class _WorkflowReader:
     nodes: dict[str, Node]
     content: Mapping[str, Any]
     findings: list[Finding] = field(default_factory=list)
-    found_at_triggers: dict[str, list[Finding]] = field(default_factory=dict)
+    findings_by_trigger: dict[str, list[Finding]] = field(default_factory=dict)
     inner_key_variables: frozenset[str] = frozenset()
 
     def add_finding(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
@@ -115,7 +115,7 @@ class _WorkflowReader:
                 continue
             proposed = triggers.proposed(node)
             plan_triggers.append(proposed.trigger)
-            self.found_at_triggers[node.name] = proposed.findings + triggers.unknown_version(node)
+            self.findings_by_trigger[node.name] = proposed.findings + triggers.unknown_version(node)
         return plan_triggers
 
     def without_trigger(
@@ -139,7 +139,7 @@ class _WorkflowReader:
         """Adds the findings of the proposed trigger and of the steps it does not reach."""
         entry = plan.entry()
         if entry is not None:
-            findings = self.found_at_triggers.get(entry.name, [])
+            findings = self.findings_by_trigger.get(entry.name, [])
             self.findings += (
                 findings if depth else [start_fields.with_fields(plan, finding) for finding in findings]
             )
@@ -255,7 +255,7 @@ class _WorkflowReader:
                 continue
             if len(outputs) > 1:
                 finding = triggers.several_outputs(self.nodes[start], int(outputs[0].removeprefix("out:")))
-                self.found_at_triggers[start].append(finding)
+                self.findings_by_trigger[start].append(finding)
             edges = [
                 replace(edge, port="out:0") if edge.source == start else edge
                 for edge in edges
@@ -351,7 +351,9 @@ def _holds_workflow(step: PlanStep, node: Node) -> bool:
 def _read_called(node: Node, depth: int) -> ReadExport:
     """Returns the workflow embedded in a node. Raises Unreadable."""
     if depth >= MAX_SUB_WORKFLOW_DEPTH:
-        raise Unreadable(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
+        raise Unreadable(
+            f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep. Nest fewer of them."
+        )
     return read_value(inline(node.parameters), depth=depth + 1)
 
 
@@ -359,7 +361,9 @@ def _check_bound_steps(plan: Plan) -> None:
     """Raises Unreadable for more steps that need a connection than an automation can bind."""
     bound = sum(step.origin is not None and step.origin.needs is not None for step in plan.steps)
     if bound > MAX_BOUND_STEPS:
-        raise Unreadable(f"More than {MAX_BOUND_STEPS} of its steps need a connection.")
+        raise Unreadable(
+            f"More than {MAX_BOUND_STEPS} of its steps need a connection. Split it and import the parts."
+        )
 
 
 def _check_inner_errors(read: ReadExport) -> None:

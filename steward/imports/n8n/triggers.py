@@ -49,7 +49,7 @@ def call_trigger(nodes: Iterable[Node]) -> str | None:
 
 
 def manual_start(names: Container[str]) -> PlanTrigger:
-    """Returns a manual start for a workflow without a trigger, named unlike any step."""
+    """Returns a manual start for a workflow without a trigger, with a name that no step has."""
     name, number = "Start by hand", 2
     while name in names:
         name, number = f"Start by hand ({number})", number + 1
@@ -135,7 +135,7 @@ _STARTS = {
     "rssFeedReadTrigger": "In n8n it starts when a feed has a new entry.",
     "localFileTrigger": "In n8n it starts when a file changes.",
     "evaluationTrigger": "In n8n it starts to evaluate an AI model.",
-    "sseTrigger": "In n8n it starts by a message of a server.",
+    "sseTrigger": "In n8n it starts when a server sends a message.",
 }
 
 
@@ -189,7 +189,7 @@ def _by_event(node: Node) -> ProposedTrigger:
             PlanTrigger(node.name, "manual", replaced=node.type, position=node.position)
         )
         proposal.findings.append(
-            _foreign(node, "It starts by an event that stores do not report to Steward.")
+            _foreign(node, "In n8n it starts by an event that stores do not report to Steward.")
         )
         return proposal
     return ProposedTrigger(PlanTrigger(node.name, "event", topics=(topic,), position=node.position))

@@ -75,6 +75,7 @@ _ABOUT: Final = word_set(
     request grant duration window mapping
     """
 )
+# Words that make a token or key a harmless one: of a page of results, a count of AI tokens, a public key.
 _PAGES: Final = word_set(
     """
     page next prev previous continuation continue cursor sync delta start pagination paging max min

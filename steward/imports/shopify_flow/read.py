@@ -71,7 +71,9 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None) -
         sum(step.origin is not None and step.origin.needs is not None for step in plan.steps)
         > MAX_BOUND_STEPS
     ):
-        raise Unreadable(f"More than {MAX_BOUND_STEPS} of its steps need a connection.")
+        raise Unreadable(
+            f"More than {MAX_BOUND_STEPS} of its steps need a connection. Split it and import the parts."
+        )
     return ReadExport(plan, findings, cleaned)
 
 
@@ -113,9 +115,7 @@ class _FlowReader:
         started = started_by(task.task)
         self.trigger_name = self.names.name(task.name or (started.label if started else label_of(task.task)))
         if started is None:
-            message = (
-                f"It starts by “{task.task[:80]}”, which starts nothing here. The automation's own trigger "
-            )
+            message = f"Its trigger “{task.task[:80]}” is not supported here. The automation's own trigger "
             message += "replaces it: choose a schedule, a store event or start it by hand."
             self.add_finding(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", message)
             return PlanTrigger(self.trigger_name, "manual", replaced=task.task[:200], position=task.position)
@@ -146,7 +146,7 @@ class _FlowReader:
         schedule: JsonObject | None = recurrence.schedule
         if schedule is None:
             message = (
-                f"No cadence equals its schedule. The nearest is {recurrence.nearest}; choose one at set-up."
+                f"No schedule here is the same. The nearest is {recurrence.nearest}; choose one at set-up."
             )
             self.add_finding(self.trigger_name, FindingLevel.WARNING, "schedule_not_representable", message)
             schedule = wire(cadence="manual")
@@ -227,13 +227,13 @@ class _FlowReader:
         by_place = self._by_place(cleaned)
         for index, where in places:
             step = by_place.get(index) if index is not None else None
-            message = f"A credential value stood in {where[:120]} and was not kept. Remove it from the flow."
+            message = f"A credential was in {where[:120]} and was not kept. Remove it from the flow."
             self.add_finding(step, FindingLevel.WARNING, "secret_removed", message)
             is_reported = any(
                 (finding.step, finding.code) == (step, "credential") for finding in self.findings
             )
             if where == "url" and step is not None and not is_reported:
-                message = "Its address was a key itself, which is not taken from a file. Remove the step."
+                message = "Its address is itself a key, and no key is taken from a file. Remove the step."
                 self.add_finding(step, FindingLevel.ERROR, "credential", message)
 
     def _by_place(self, cleaned: Mapping[str, Any]) -> dict[int, str]:
@@ -249,7 +249,9 @@ class _FlowReader:
     def circles(self, scopes: scope.Scopes) -> None:
         """Adds findings for steps that lead back to themselves, which Shopify Flow does not allow."""
         for name in scopes.circles:
-            message = "What follows it leads back to it, which a flow cannot. Export it again."
+            message = (
+                "What follows it leads back to it, which Shopify Flow does not allow. Export the flow again."
+            )
             self.add_finding(name, FindingLevel.ERROR, "parameter", message)
 
 

@@ -84,7 +84,7 @@ def step_of(task: Task, names: StepNames, ports: Iterable[str]) -> tuple[PlanSte
     if task.version not in kind.versions:
         versions = " and ".join(f"{version:g}" for version in kind.versions)
         message = (
-            f"Version {task.version:g} of this step is not known; known is {versions}. Build the step again."
+            f"Version {task.version:g} of this step is not known, only {versions}. Build the step again."
         )
         return _unsupported(task, name, ports, ("node_version", message))
     try:
