@@ -22,7 +22,7 @@ from steward.templates.parts.orders import read_orders, total_text
 from steward.templates.parts.stored_orders import OrderTable
 
 READ, PICK, CANCEL = "read-unpaid", "pick-old", "cancel-orders"
-# The payment state that one platform lacks.
+# The payment state that the stores of each platform lack.
 _FOREIGN_STATUS = {"shopify": "on_hold", "woocommerce": "authorized"}
 
 

@@ -248,7 +248,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 
 def _start(context: StepContext) -> datetime:
-    """Returns the local midnight `days` before the run's day, since when unsold variants had no sale."""
+    """Returns the local midnight `no_sale_days` before the run's day; unsold variants had no sale since."""
     days = _SlowStockInputs.from_json(context.inputs).no_sale_days
     return day_window(context.day - timedelta(days=days), context.zone)[0]
 

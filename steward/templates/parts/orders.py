@@ -1,4 +1,4 @@
-"""Reads a template's orders: each once, without test orders, changed since the last run."""
+"""Reads a template's orders, each once and without test orders, and remembers until when they were read."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime, timedelta
@@ -63,7 +63,10 @@ async def read_until(context: StepContext, key: str = "until") -> datetime | Non
 
 
 async def changed_since(context: StepContext) -> datetime:
-    """Returns the time from which on to read: the last run, or 24 h before the automation was set up."""
+    """Returns the time from which on to read changes.
+
+    It is 10 minutes before the last successful live run read, or 24 hours before the automation was set up.
+    """
     until = await read_until(context)
     if until is not None:
         return until - OVERLAP

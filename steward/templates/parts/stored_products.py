@@ -1,4 +1,4 @@
-"""Products and variants in a step's output: compact tables without descriptions, images, most times."""
+"""Products and variants in a step's output: tables without descriptions, images and most times."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
