@@ -126,7 +126,7 @@ async def _look_up(
     *,
     is_overwritten: bool = False,
 ) -> list[tuple[int, int]]:
-    """Stores the look-up results of the parts and returns the parts that were found."""
+    """Stores the look-up results of the parts and returns the keys of the parts whose inverse was found."""
     to_look_up = [part for part in parts if isinstance(part.inverse, NeedsLookUp)]
     if not to_look_up:
         return []
@@ -242,7 +242,7 @@ def _proposal(began: str, change: Change, verdict: ChangeVerdict) -> Proposal:
     if verdict.kind == "put_back":
         words = [f"Puts back a change of the run of {began}.", verdict.words]
     elif verdict.kind == "unchanged":
-        words = ["It is as it was before already."]
+        words = ["It already has its earlier value."]
     return Proposal(
         object=original.object,
         action=_action(original.action, verdict.parts),

@@ -19,8 +19,8 @@ def snake_case(name: str) -> str:
 def notion_id(text: str) -> str:
     """Returns the id of a page, block or database, which may come from its URL."""
     plain = text.strip().partition("?")[0].replace("-", "")
-    match = re.findall(_UUID, plain.rpartition("/")[2].lower())
-    return match[-1] if match and text.startswith("http") else text.strip()
+    ids = re.findall(_UUID, plain.rpartition("/")[2].lower())
+    return ids[-1] if ids and text.startswith("http") else text.strip()
 
 
 def rich_text(text: str) -> list[dict[str, JsonValue]]:

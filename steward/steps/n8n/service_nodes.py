@@ -150,8 +150,8 @@ class ServiceNode(StepType):
 
     `connector` is the kind of connection, `service` its name in sentences. `operations` are keyed by
     `resource.operation`. `default_resource` and `default_operations` are n8n's defaults. `collections` holds
-    the known names in collections of options; `shown_for` names the only operations for which n8n shows
-    some of them, since others ignore what is left over in them. `response_parameters` are the parameters that
+    the known names in collections of options; `shown_for` maps some of them to the operations for which n8n
+    shows them, since all other operations ignore their values. `response_parameters` are the parameters that
     affect how a response becomes items. `file_parameters` identifies the operation that adds a fetched file
     to its item, `sends_files` the operations that send the item's file if `binaryData` is set.
     """
@@ -295,10 +295,10 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
         prepared = operation.call(fields)
         page_fields: Mapping[str, AnyJson] = prepared.body if operation.is_query else prepared.query
         limit = _limit(fields, operation)
-        ask = port.query if operation.is_query else port.read
+        request = port.query if operation.is_query else port.read
         items: list[dict[str, AnyJson]] = []
         for _ in range(MAX_PAGES):
-            response = await ask(prepared.path, page_fields)
+            response = await request(prepared.path, page_fields)
             decoded = parsed_response(response.body.decode("utf-8", "replace"))
             items += operation.items_of(decoded, fields)
             if operation.next_page is None:
@@ -315,11 +315,11 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
 
 
 def _limit(fields: ServiceFields, operation: ServiceOperation) -> int | None:
-    """Returns the most objects that a step reads, or None for all. Raises ItemFailed."""
+    """Returns the maximum number of objects that a step reads, or None for all. Raises ItemFailed."""
     if fields.flag("returnAll", operation.returns_all):
         return None
     limit = js.number(fields.value("limit") or operation.limit)
-    if not 1 <= limit < math.inf:  # not a number either
+    if not 1 <= limit < math.inf:  # also true for NaN
         raise ItemFailed("“limit” of this step is not a number from 1 on.")
     return int(limit)
 
@@ -350,4 +350,7 @@ def _is_empty(value: JsonValue) -> bool:
 
 
 def _in_words(name: str) -> str:
-    return "".join(f" {sign.lower()}" if sign.isupper() else sign for sign in name)[:80].strip() or "nothing"
+    return (
+        "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)[:80].strip()
+        or "nothing"
+    )

@@ -46,7 +46,7 @@ def read_raw(call: StepCall, table: SheetTable) -> NodeResult:
 
 
 async def write_raw(call: StepCall, location: SheetLocation) -> NodeResult:
-    """Proposes writing each item's rows from the first cell of its range on; empty values are skipped."""
+    """Proposes writing each item's rows from its range's first cell on; null leaves a cell as it is."""
     item_proposals = ItemProposals(call)
     tab, table = await location.table()
     present = {row.number: row.cells for row in table.rows}
@@ -65,7 +65,7 @@ async def write_raw(call: StepCall, location: SheetLocation) -> NodeResult:
             for offset in range(len(rows))
         ]
         after = tuple(
-            tuple(_after(row, index, present_row[index]) for index in range(width))
+            tuple(_after(row, position, present_row[position]) for position in range(width))
             for row, present_row in zip(rows, before, strict=True)
         )
         command = WriteCells(

@@ -1,9 +1,9 @@
 """Evaluates a flow's conditions: all operators, and any, all and none of a list.
 
 Text is compared case-insensitively; numbers and dates are compared by the type that the condition names or,
-in the older syntax without a type, as numbers or times if both sides are. An absent value never equals,
-begins with or contains anything, so the negated operators hold for it; it is neither less nor greater than
-anything.
+in the older syntax without a type, as numbers or times if both sides are. An absent value equals
+only an absent value and never begins with or contains anything, for which the negated operators hold; it is
+neither less nor greater than anything.
 """
 
 import json
@@ -77,11 +77,11 @@ def _trees(parts: JsonValue) -> list[Mapping[str, JsonValue]]:
 
 def _list_holds(tree: JsonObject, environment: FlowVariables, zone: tzinfo) -> bool:
     """Evaluates a condition over a list; for an empty list any is false, all and none are true."""
-    item, below = str(tree["item"]), tree["holds"]
-    if not isinstance(below, Mapping):
-        raise ItemFailed("The condition cannot be read.")
+    item, condition = str(tree["item"]), tree["holds"]
+    if not isinstance(condition, Mapping):
+        raise ItemFailed("The condition cannot be read. Import the flow again.")
     results = (
-        holds(below, environment.with_name(item, element), zone)
+        holds(condition, environment.with_name(item, element), zone)
         for element in elements(environment.resolve(str(tree["each"])))
     )
     operator = tree["operator"]

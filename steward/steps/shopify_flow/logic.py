@@ -216,13 +216,13 @@ class Wait(FlowType):
         seconds = call.value("seconds")
         if seconds is not None:
             if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
-                raise ItemFailed("How long to wait cannot be read.")
+                raise ItemFailed("How long to wait cannot be read. Set a time span.")
             until = call.now + timedelta(seconds=min(seconds, 10 * _MAX_WAIT.total_seconds()))
         else:
             zone = js_dates.zone_of(call.run_environment.zone) or UTC
             parsed = js_dates.parse(call.text("until"), zone)
             if parsed is None:
-                raise ItemFailed("The time to wait for cannot be read.")
+                raise ItemFailed("The time to wait for cannot be read. Give a date and time.")
             until = parsed
         if until - call.now > _MAX_WAIT:
             raise WorkflowStepFailed("This step would wait longer than 90 days.")

@@ -61,7 +61,7 @@ class SendEmail(FlowType):
         """Proposes one message."""
         subject, lines = call.text("subject"), _lines(call.text("message"))
         if not subject and not lines:
-            raise ItemFailed("The message of this step is empty.")
+            raise ItemFailed("The message of this step is empty. Fill it in.")
         binding = call.run_environment.binding(call.step.name) or {}
         for integration, account in call.context.accounts.items():
             if integration == binding.get("integration_id"):

@@ -1,4 +1,4 @@
-"""The store objects that flow actions change, found by the flow's id and read just before."""
+"""The store objects that flow actions change, read by the ids in the flow just before the change."""
 
 import re
 from typing import TypeVar
@@ -81,7 +81,7 @@ def number_of(object_id: JsonValue, kind: str) -> str:
 
 
 class StoreObjects:
-    """Reads objects of one store for one step; lets a CallError that calls for waiting pass through."""
+    """Reads objects of one store for one step; does not catch a CallError after which to try again later."""
 
     def __init__(self, store: StoreAccess) -> None:
         self.store = store
@@ -143,7 +143,7 @@ class StoreObjects:
         return metafields[0] if metafields else None
 
     async def redirect(self, path: str) -> Redirect | None:
-        """Returns the redirect from a path, or None."""
+        """Returns the redirect from a path, or None. Raises ItemFailed."""
         redirects = await self._read_all(REDIRECT, RedirectQuery(path), "redirect")
         return redirects[0] if redirects else None
 

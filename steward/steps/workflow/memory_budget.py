@@ -24,7 +24,9 @@ class MemoryBudgetExceeded(Exception):
 
 
 def json_size(value: object, sizes: dict[int, int] | None = None) -> int:
-    """Returns the approximate size of the value's JSON in bytes; measures shared parts once.
+    """Returns the approximate size of the value's JSON in bytes, where a shared part counts each time.
+
+    `sizes` keeps the sizes of objects and lists by `id`, so that each is measured only once.
 
     Raises MemoryBudgetExceeded for a value too deeply nested to be written as JSON.
     """
@@ -84,7 +86,7 @@ class StepBudget:
 
 @dataclass(slots=True)
 class MemoryBudget:
-    """The data that a run may still hold; a sub-workflow's share is returned when it ends."""
+    """The data that a run may still hold; what a sub-workflow held no longer counts once it ended."""
 
     remaining: int = RUN_BYTES
     _step: int = field(default=STEP_BYTES)

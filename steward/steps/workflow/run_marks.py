@@ -17,8 +17,8 @@ from steward.steps.workflow.step_types import ItemFailed
 
 _BEGINNING = "__removed_secret_"
 _FOREIGN = (
-    "What this step sends holds the mark of a removed key that came with data and not with the workflow. "
-    "Nothing was sent. Look at where the data comes from."
+    "What this step sends contains the placeholder of a removed key, which came with data and not with the "
+    "workflow. Nothing was sent. Check where the data comes from."
 )
 
 

@@ -187,7 +187,7 @@ async def follow(
 ) -> WalkResult:
     """Runs or replays executions in order as far as possible now. Raises MemoryBudgetExceeded.
 
-    `on_outputs` receives the outputs of each. Before each execution other tasks get a turn; otherwise
+    `on_outputs` receives the outputs of each that is not held. Before each, other tasks get a turn; otherwise
     thousands of replayed executions might never await, and no time limit could end them.
     """
     walked = WalkResult(order)
@@ -218,8 +218,7 @@ async def follow(
             order.settle(execution, None, settled.error)
             walked.failed, walked.failure = execution, settled
             return walked
-        else:
-            order.settle(execution, settled.outputs, settled.error)
+        order.settle(execution, settled.outputs, settled.error)
 
 
 async def _run_or_replay(

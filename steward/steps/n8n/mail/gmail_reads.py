@@ -90,9 +90,7 @@ class GmailReads:
         raise ItemFailed(f"The list has more than {MAX_PAGES} pages. Limit it.")
 
     async def _message(self, fields: ServiceFields, message_id: str) -> Item:
-        """Returns a message or draft in the form the step requests: simplified, parsed, or as Gmail returns
-        it.
-        """
+        """Returns a message or draft as the step requests it: simplified, parsed, or as Gmail has it."""
         path = f"{_ME}/{_PLURAL[self.resource]}/{path_segment(message_id, self.resource)}"
         is_short = self.resource == "message" and fields.version >= 2 and fields.flag("simple", True)
         if is_short:
@@ -120,7 +118,7 @@ class GmailReads:
         return [Item({**response, "messages": messages})]
 
     async def _short(self, message: JsonObject) -> dict[str, AnyJson]:
-        """Returns a simplified message: label names instead of ids, headers as fields."""
+        """Returns a simplified message: labels with their ids and names, headers as fields."""
         short = {name: value for name, value in message.items() if name != "labelIds"}
         ids = message.get("labelIds")
         if isinstance(ids, list):
@@ -141,8 +139,8 @@ class GmailReads:
         read = await item_files.read_format(self.call, "mail", raw, {})
         message_fields = {name: message[name] for name in _FROM_MESSAGE if name in message}
         collection = "additionalFields" if fields.version < 2 else "options"
-        wants = fields.version < 2 or fields.flag("options.downloadAttachments")
-        files = await self._files(fields, collection, read["files"]) if wants else {}
+        downloads_files = fields.version < 2 or fields.flag("options.downloadAttachments")
+        files = await self._files(fields, collection, read["files"]) if downloads_files else {}
         return Item({**message_fields, **read["fields"]}, binary=files)
 
     async def _files(
@@ -205,7 +203,10 @@ def _search(fields: ServiceFields, zone: tzinfo) -> dict[str, str]:
 
 
 def _seconds(text: str, zone: tzinfo) -> int:
-    """Returns a date as seconds since 1970, or 0 for an empty text. Raises ItemFailed for any other text."""
+    """Returns a date, or a number of seconds or milliseconds since 1970, in seconds; 0 for an empty text.
+
+    Raises ItemFailed for any other text.
+    """
     if not text:
         return 0
     if _NUMBER.fullmatch(text):

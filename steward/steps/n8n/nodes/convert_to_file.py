@@ -26,7 +26,7 @@ _NOT_WRITTEN = ("iCal", "rtf", "xls")
 
 
 class ConvertToFileNode(StepType):
-    """Writes tables and JSON of all items to one file, and a field's text or Base64 to a file per item."""
+    """Writes a table of all items to a file, JSON to one or one per item, a field to one per item."""
 
     types = ("convertToFile",)
     versions = (1, 1.1)

@@ -38,7 +38,7 @@ def _query(fields: ServiceFields) -> dict[str, str]:
     return query
 
 
-def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
+def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("hostUrl", _HOST) != _HOST:
         message = "It calls the host for videos, which is not called here. Choose the default host."
         yield StepProblem("error", "parameter", message)
@@ -55,7 +55,7 @@ def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
 def _operation(method: str) -> ServiceOperation:
     fields: AnyJson = _query if method == "GET" else {}
     return ServiceOperation(
-        method, "", fields, choose_path=_path, query=_query, recipient="node", text="edge", check=_checked,
+        method, "", fields, choose_path=_path, query=_query, recipient="node", text="edge", check=_problems,
         needed={"node": "which node of the graph it means"},
     )  # fmt: skip
 

@@ -145,7 +145,7 @@ _OPERATIONS = {
         "DELETE", f"{_DRAFTS}/{{messageId}}", needed={"messageId": "which draft it means"}, to_items=_success
     ),
     "label.create": ServiceOperation(
-        "POST", _LABELS, _new_label, needed={"name": "how the label is called"}, recipient="name"
+        "POST", _LABELS, _new_label, needed={"name": "what the label is called"}, recipient="name"
     ),
     "label.delete": ServiceOperation(
         "DELETE", f"{_LABELS}/{{labelId}}", needed={"labelId": "which label it means"}, to_items=_success

@@ -120,9 +120,9 @@ def only_queries(document: str) -> bool:
     """Returns whether a GraphQL document contains no mutation or subscription at its top level."""
     bare = _STRINGS.sub(" ", document.removeprefix("="))
     depth, top = 0, ""
-    for sign in bare:
-        depth += {"{": 1, "}": -1}.get(sign, 0)
-        top += sign if depth <= 0 else ""
+    for character in bare:
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        top += character if depth <= 0 else ""
     return not re.search(r"\b(?:mutation|subscription)\b", top)
 
 

@@ -56,7 +56,7 @@ def _moment(value: JsonValue) -> int:
         moment = datetime.fromisoformat(str(value).strip())
     except ValueError:
         raise ItemFailed(
-            f"“{str(value)[:60]}” is not a date that HubSpot takes. Write it as 2026-01-31."
+            f"“{str(value)[:60]}” is not a date that HubSpot accepts. Write it as 2026-01-31."
         ) from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 

@@ -52,7 +52,7 @@ def _moment(name: str) -> Shape:
         try:
             moment = datetime.fromisoformat(str(value).strip())
         except ValueError:
-            message = f"“{str(value)[:60]}” is not a date that Mailchimp takes. Write it as 2026-01-31 12:00."
+            message = f"“{str(value)[:60]}” is not a date for Mailchimp. Write it as 2026-01-31 12:00."
             raise ItemFailed(message) from None
         return {name: (moment.astimezone(UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M:%S")}
 

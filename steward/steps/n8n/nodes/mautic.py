@@ -58,12 +58,12 @@ def _next_page(response: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, 
     return {**query, "start": str(int(str(query.get("start") or 0)) + _SIZE)}
 
 
-_FIRST = CallForm("email firstName:firstname lastName:lastname company position title", (_NEW,))
+_NEW_CONTACT = CallForm("email firstName:firstname lastName:lastname company position title", (_NEW,))
 _OPERATIONS = {
     "contact.create": send(
         "POST", "/contacts/new",
         CallForm("email firstName lastName company position title", (_NEW, _RAW)),
-        recipient="email", to_items=_single, makes=_FIRST,
+        recipient="email", to_items=_single, makes=_NEW_CONTACT,
     ),
     "contact.update": send(
         "PATCH", "/contacts/{contactId}/edit", CallForm(tables=(_CHANGES, _RAW)), to_items=_single,

@@ -60,7 +60,7 @@ class MicrosoftTeamsNode(StepType):
         return True
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields unsupported operations and a note about the channel."""
+        """Yields unsupported operations, or a warning about the channel."""
         resource = node.get("resource", "channel")
         if resource not in ("channelMessage", "chatMessage") or node.get("operation", "create") != "create":
             message = (
@@ -90,7 +90,7 @@ class MicrosoftTeamsNode(StepType):
                 item_proposals.fail_item(index, failure.message)
                 continue
             if not lines:
-                item_proposals.fail_item(index, "The message of this step is empty.")
+                item_proposals.fail_item(index, "The message of this step is empty. Fill it in.")
                 continue
             card = PostCard(title=lines[0][:200], text=tuple(lines[1:]) if len(lines) > 1 else ())
             planned = operation.plan([card], integration_id=account.connection.integration_id)

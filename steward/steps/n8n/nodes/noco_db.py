@@ -37,14 +37,16 @@ def _row(fields: ServiceFields) -> dict[str, AnyJson]:
 
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    files = node.get("fieldsUi.fieldValues")
-    if isinstance(files, list) and any(isinstance(row, Mapping) and row.get("binaryData") for row in files):
+    rows = node.get("fieldsUi.fieldValues")
+    if isinstance(rows, list) and any(isinstance(row, Mapping) and row.get("binaryData") for row in rows):
         yield StepProblem("error", "binary", "It sends a file, which is not supported. Send its address.")
     if node.get("downloadAttachments"):
         message = "It downloads attachments, which is not supported. Switch that off."
         yield StepProblem("error", "binary", message)
     if (node.get("version", 3) if node.version >= 3 else node.get("version", 1)) != 3:
-        message = "It calls NocoDB before 0.200, whose API is another. Choose the newest version in the step."
+        message = (
+            "It uses the API of NocoDB before 0.200, not supported here. Choose the newest version in it."
+        )
         yield StepProblem("error", "parameter", message)
 
 

@@ -147,7 +147,7 @@ class WaitNode(StepType):
     kind = StepKind.WAIT
     per_item = False
     parameters = frozenset(("resume", "amount", "unit", "dateTime", "options", "limitWaitTime")) | frozenset(
-        # for the parameters of a wait for a call or form; such a wait is one problem as a whole
+        # of a wait for a call or a form, which `check` reports once and not once for each parameter
         (
             *("limitType", "resumeAmount", "resumeUnit", "maxDateAndTime", "httpMethod", "responseMode"),
             *("responseCode", "responseData", "responseBinaryPropertyName", "incomingAuthentication"),
@@ -203,10 +203,10 @@ def _end_of_wait(call: StepCall, now: datetime) -> datetime:
     if params.text("resume", "timeInterval") == "specificTime":
         until = js_dates.parse(params.text("dateTime"), js_dates.zone_of(call.environment.zone) or UTC)
         if until is None:
-            raise ItemFailed("The time to wait for cannot be read.")
+            raise ItemFailed("The time to wait for cannot be read. Give a date and time.")
         return until
     unit = params.text("unit", "seconds" if call.version > 1 else "hours")
     amount = js.number(params.get("amount", 5 if call.version > 1 else 1))
     if amount != amount or amount < 0 or unit not in _UNITS:
-        raise ItemFailed("How long to wait cannot be read.")
+        raise ItemFailed("How long to wait cannot be read. Set a time span.")
     return now + timedelta(seconds=min(amount * _UNITS[unit], 10 * _LONGEST_WAIT.total_seconds()))

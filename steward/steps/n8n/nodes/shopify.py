@@ -71,7 +71,8 @@ KNOWN_FIELDS: Final[Mapping[str, KnownFields]] = {
         )
     ),
 }
-# Fields of the REST API and its events that are missing from KNOWN_FIELDS.
+# Fields of the REST API and its events, any of which the objects that a step outputs may lack: those that
+# KNOWN_FIELDS has for no object, and those that it has for some.
 LACKING_FIELDS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -176,11 +177,11 @@ async def _read_orders(
         open_only=ids is None and status == "open",
     )
     records = await read_all(store.reader.read(ORDERS, query))
-    newest_first = sorted(records, key=_age, reverse=True)
+    newest_first = sorted(records, key=_creation_order, reverse=True)
     return [order_fields(record) for record in newest_first]
 
 
-def _age(order: Order) -> tuple[float, int]:
+def _creation_order(order: Order) -> tuple[float, int]:
     created = order.created_at.timestamp() if order.created_at is not None else 0.0
     return created, int(order.id) if order.id.isdigit() else 0
 
@@ -189,7 +190,7 @@ def _instant(params: Params, name: str) -> datetime | None:
     text = params.text(f"options.{name}")
     instant = js_dates.parse(text, UTC)
     if text and instant is None:
-        raise ItemFailed(f"“{text[:40]}” is not a time.")
+        raise ItemFailed(f"“{text[:40]}” is not a time. Write it as 2026-05-01T00:00:00.")
     return instant
 
 

@@ -100,7 +100,7 @@ class StoreNode(StepType, ABC):
         """Yields unsupported resources, operations and fields."""
         resource, operation = self.resource_of(node), operation_of(node)
         if resource not in self.resources:
-            message = f"Of the store, “{resource[:40]}” is not supported. Remove the step."
+            message = f"The store's “{resource[:40]}” is not supported. Remove the step."
             yield StepProblem("error", "parameter", message, is_operation=True)
         elif operation not in READS | {"update"}:
             message = f"“{operation[:40]}” is not supported: objects are read and updated only."
@@ -116,7 +116,9 @@ class StoreNode(StepType, ABC):
                 yield StepProblem("error", "parameter", "It changes nothing. Name a field to change.")
             for name, label in _UNCHANGED.items():
                 if node.get(name):
-                    yield StepProblem("error", "parameter", f"It changes {label}, which is not supported.")
+                    yield StepProblem(
+                        "error", "parameter", f"It changes {label}, which is not supported. Remove it."
+                    )
         yield from self.read_problems(node)
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -174,8 +176,8 @@ class StoreNode(StepType, ABC):
         after: dict[str, JsonValue] = {"id": int(number) if number.isdigit() else number}
         for operation, values in self._by_operation(resource, params.get("updateFields", {})).items():
             command = await command_for(operation, current, values, store)
-            number_of = store.connection.integration_id
-            planned = store.changes[operation].plan([command], integration_id=number_of)
+            integration_id = store.connection.integration_id
+            planned = store.changes[operation].plan([command], integration_id=integration_id)
             proposals += planned.proposals
             faults += [problem.message for problem in planned.problems]
             after |= {_snake(name): value for name, value in values.items()}
@@ -192,12 +194,12 @@ class StoreNode(StepType, ABC):
 
 
 def operation_of(node: NodeDefinition) -> str:
-    """Returns the operation on the objects; n8n's default creates one."""
+    """Returns the operation on the objects, by default `create`, as in n8n."""
     return str(node.literal("operation", "create"))
 
 
 def _snake(name: str) -> str:
-    return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in name)
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
 def limit_of(params: Params) -> int | None:
@@ -238,7 +240,7 @@ class WooCommerceNode(StoreNode):
             yield StepProblem("error", "parameter", "Customers cannot be changed here. Remove the step.")
 
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, JsonValue]]:
-        """Reads one object, or a list."""
+        """Reads one object, or a list. Raises ItemFailed."""
         resource = params.text("resource", "product")
         if params.text("operation", "get") == "get":
             number = js.text(params.get(f"{resource}Id", "")).strip()

@@ -53,10 +53,10 @@ def _filter(fields: ServiceFields) -> list[tuple[str, str]]:
     return [("or", "(" + ",".join(f"{name}.{condition}" for name, condition in conditions) + ")")]
 
 
-def _address(filters: AnyJson, *, demands_filter: bool = False) -> AnyJson:
+def _address(filters: AnyJson, *, requires_filter: bool = False) -> AnyJson:
     def choose(fields: ServiceFields) -> str:
         pairs = filters(fields)
-        if demands_filter and not pairs:
+        if requires_filter and not pairs:
             raise ItemFailed("This step does not say which rows it means. Add a condition.")
         query = urlencode(pairs, quote_via=quote)
         return f"/{path_segment(fields.text('tableId'), 'table')}{'?' if query else ''}{query}"
@@ -79,7 +79,7 @@ def _joining_problems(node: NodeDefinition, rows: JsonValue) -> Iterable[StepPro
         yield StepProblem("warning" if is_read else "error", "parameter", f"{message} Choose it in n8n.")
 
 
-def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
+def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("useCustomSchema"):
         message = "It uses another schema than the public one, which is not supported. Remove the setting."
         yield StepProblem("error", "parameter", message)
@@ -103,30 +103,28 @@ _DEFAULTS = {"row": "create"}
 _OPERATIONS = {
     "row.create": ServiceOperation(
         "POST", "", _row, choose_path=_address(lambda fields: []), recipient="tableId", needed=_TABLE,
-        check=_checked,
+        check=_problems,
     ),
     "row.get": ServiceOperation(
-        "GET", "", choose_path=_address(_conditions, demands_filter=True), needed=_TABLE, check=_checked
+        "GET", "", choose_path=_address(_conditions, requires_filter=True), needed=_TABLE, check=_problems
     ),
     "row.getAll": ServiceOperation(
         "GET", "", lambda fields: {"limit": _PAGE}, choose_path=_address(_filter), next_page=_next_page,
-        limit=50, needed=_TABLE, check=_checked,
+        limit=50, needed=_TABLE, check=_problems,
     ),
     "row.update": ServiceOperation(
-        "PATCH", "", _row, choose_path=_address(_filter, demands_filter=True), recipient="tableId",
-        needed=_TABLE, check=_checked,
+        "PATCH", "", _row, choose_path=_address(_filter, requires_filter=True), recipient="tableId",
+        needed=_TABLE, check=_problems,
     ),
     "row.delete": ServiceOperation(
-        "DELETE", "", choose_path=_address(_filter, demands_filter=True), recipient="tableId",
-        needed=_TABLE, check=_checked,
+        "DELETE", "", choose_path=_address(_filter, requires_filter=True), recipient="tableId",
+        needed=_TABLE, check=_problems,
     ),
 }  # fmt: skip
 
 
 class SupabaseNode(HttpServiceNode):
-    """Supports rows in the project's public schema; outputs changed and deleted rows as Supabase returns
-    them.
-    """
+    """Supports rows in the public schema; outputs written and deleted rows as Supabase returns them."""
 
     types = ("supabase",)
     versions = (1,)

@@ -68,7 +68,7 @@ def _writes(path: str, key: str, noun: str, names: str) -> dict[str, ServiceOper
     }  # fmt: skip
 
 
-def _no_force(fields: ServiceFields) -> dict[str, str]:
+def _force_query(fields: ServiceFields) -> dict[str, str]:
     return {"force": "true"} if fields.flag("options.force") else {}
 
 
@@ -81,11 +81,11 @@ _OPERATIONS = {
     "post.getAll": _list("/posts", f"{_READ} sticky", _LISTS),
     "page.getAll": _list("/pages", f"{_READ} parent menuOrder:menu_order", {"author": _LISTS["author"]}),
     "post.delete": ServiceOperation(
-        "DELETE", "/posts/{postId}", query=_no_force, recipient="postId",
+        "DELETE", "/posts/{postId}", query=_force_query, recipient="postId",
         needed={"postId": "which post it means"}, check=_FORCE.check,
     ),
     "page.delete": ServiceOperation(
-        "DELETE", "/pages/{pageId}", query=_no_force, recipient="pageId",
+        "DELETE", "/pages/{pageId}", query=_force_query, recipient="pageId",
         needed={"pageId": "which page it means"}, check=_FORCE.check,
     ),
     "user.get": ServiceOperation(

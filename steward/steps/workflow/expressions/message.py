@@ -152,9 +152,12 @@ def parts_of(template: ParameterTemplate) -> list[object]:
 
 
 def read_blocks(
-    result: bytes, templates: int, places: int, *, keep_dates: bool = False
+    result: bytes, templates: int, index_count: int, *, keep_dates: bool = False
 ) -> list[list[Outcome]]:
-    """Decodes the outcomes of each template for each index. Raises CodeStopped for an invalid reply."""
+    """Decodes the outcomes of each template for each of `index_count` items.
+
+    Raises CodeStopped for an invalid reply.
+    """
     try:
         blocks = _BLOCKS.decode(result)
     except (msgspec.MsgspecError, RecursionError, ValueError) as end:
@@ -165,7 +168,7 @@ def read_blocks(
             raise crash_error()
         for encoded, template_outcomes in zip(block, outcomes, strict=True):
             template_outcomes += _outcomes(encoded, keep_dates=keep_dates)
-    if any(len(template_outcomes) != places for template_outcomes in outcomes):
+    if any(len(template_outcomes) != index_count for template_outcomes in outcomes):
         raise crash_error()
     return outcomes
 
