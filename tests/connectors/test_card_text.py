@@ -47,3 +47,17 @@ def test_an_empty_list_of_hosts_allows_none() -> None:
     connector = TeamsConnector(replace(OPTIONS, teams_hosts=()))
     with pytest.raises(BadSettings, match="webhook_url"):
         connector.settings({"webhook_url": "https://any.example/workflow?sig=1"})
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("  ", "This is needed"),
+        ("https://any.example/" + "a" * 2000, "on one line of at most 2000 characters"),
+        ("https://any.example/\na", "on one line of at most 2000 characters"),
+    ],
+)
+def test_an_unusable_address_is_refused_with_what_is_wrong(url: str, words: str) -> None:
+    """Refuses an absent address, a long one and one of two lines, each in its own words."""
+    with pytest.raises(BadSettings, match=words):
+        TeamsConnector(replace(OPTIONS, teams_hosts=())).settings({"webhook_url": url})
