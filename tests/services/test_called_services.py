@@ -463,3 +463,10 @@ async def test_a_public_api_is_read_without_an_account(shop: Shop, api: Api) -> 
     assert run.status is RunStatus.SUCCEEDED, run
     assert [request.url.params.get("page") for request in api.seen] == [None, "1"]
     assert len(await output_items(shop, run, "List")) == 150
+
+
+def test_a_comment_on_something_else_fails_the_item() -> None:
+    """A comment on an unknown kind of object never goes to a list of the same id."""
+    parameters = {"resource": "comment", "commentOn": "goal", "id": "9", "commentText": "Done"}
+    with pytest.raises(ItemFailed, match="“goal” cannot be commented on"):
+        call_of("clickUp", 1, parameters)

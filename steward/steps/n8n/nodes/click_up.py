@@ -13,6 +13,7 @@ from steward.steps.n8n.calls.tables import (
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
+from steward.steps.workflow.step_types import ItemFailed
 
 _PLACES = "team space folderless folder list"
 _SHARED = "notifyAll:notify_all parentId:parent priority status timeEstimate:time_estimate"
@@ -21,14 +22,15 @@ _CHANGES = OptionTable("updateFields", f"content:description name {_SHARED}")
 _FILTERS = OptionTable("filters", "archived orderBy:order_by subtasks")
 _COMMENT = OptionTable("additionalFields", "assignee notifyAll:notify_all")
 _ARCHIVED = OptionTable("filters", "archived")
-_ON = ("task", "list", "view")
+_COMMENTED = ("task", "list", "view")
 
 
 def _comment_path(fields: ServiceFields) -> str:
-    where = fields.text("commentOn", "list")
-    if where not in _ON:
-        where = "list"
-    return f"/{where}/{path_segment(fields.text('id'), 'id')}/comment"
+    """Returns the path of the comments of a list, task or view. Raises ItemFailed for anything else."""
+    commented = fields.text("commentOn", "list")
+    if commented not in _COMMENTED:
+        raise ItemFailed(f"“{commented[:40]}” cannot be commented on. Choose a list, a task or a view.")
+    return f"/{commented}/{path_segment(fields.text('id'), 'id')}/comment"
 
 
 def _lists_path(fields: ServiceFields) -> str:
