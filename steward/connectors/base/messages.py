@@ -179,8 +179,8 @@ class MessageConnector:
             raise BadSettings({_SETTING: ["This is needed."]})
         url = url.strip()
         if len(url) > _MAX_URL or not url.isprintable():
-            form = f"on one line of at most {_MAX_URL} characters"
-            words = f"Give the https address {self.address_source} shows, {form}."
+            limit = f"on one line of at most {_MAX_URL} characters"
+            words = f"Give the https address {self.address_source} shows, {limit}."
             raise BadSettings({_SETTING: [words]})
         origin = self.allowed_origin(url)
         self.check_address(url)
