@@ -63,8 +63,15 @@ async def test_callers_beyond_the_size_wait_in_turn_and_a_refusal_keeps_the_conn
         await _backend(tx)
         raise NotFound
 
-    calls = [engine.read(clock.now(), refuse if n % 3 == 0 else _backend) for n in range(20)]
-    results = await asyncio.gather(*calls, return_exceptions=True)
+    # Two callers wait for each other: one connection might serve all before the other is open.
+    both_in_use = asyncio.Barrier(2)
+
+    async def meet(tx: Tx) -> int:
+        await both_in_use.wait()
+        return await _backend(tx)
+
+    acts = [refuse if n % 3 == 0 else meet if n < 3 else _backend for n in range(20)]
+    results = await asyncio.gather(*(engine.read(clock.now(), act) for act in acts), return_exceptions=True)
     assert sum(isinstance(result, NotFound) for result in results) == 7
     assert len({result for result in results if isinstance(result, int)}) == 2
     await engine.close()
