@@ -243,14 +243,14 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
 
     See docs/design/web.md#approvals.
     """
-    one, two = unused("Queue one"), unused("Queue two")
-    automation = await hiding(web, one, ["Queue one a", "Queue one b"])
-    other = await hiding(web, two, ["Queue two a"])
+    rejected_name, approved_name = unused("Queue one"), unused("Queue two")
+    automation = await hiding(web, rejected_name, ["Queue one a", "Queue one b"])
+    other = await hiding(web, approved_name, ["Queue two a"])
     runs = [await web.run(record["id"], f"queue-{index}") for index, record in enumerate((automation, other))]
     seen = await open_page("approver")
     page = seen.page
     await seen.open(f"/approvals?automation={automation['id']}")
-    row = page.get_by_role("table", name="Waiting").get_by_role("row").filter(has_text=one)
+    row = page.get_by_role("table", name="Waiting").get_by_role("row").filter(has_text=rejected_name)
     await expect(row).to_contain_text("Hide")
     await expect(row).to_contain_text("3 days left")
     await expect(row.get_by_role("link", name="Review")).to_be_visible()
@@ -266,14 +266,14 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     page.on("request", lambda item: item.method == "POST" and sent.append((item.url, item.post_data)))
     await seen.open("/approvals/review")
     await expect(page.locator("[data-approve] button")).to_have_text("Approve 3 changes")
-    await expect(page.get_by_role("rowheader").filter(has_text=two)).to_contain_text("1 change")
+    await expect(page.get_by_role("rowheader").filter(has_text=approved_name)).to_contain_text("1 change")
     first = (await web.site.call("GET", f"/v1/automations/approvals/{runs[0]['approval_id']}"))["approval"]
     await web.site.call(
         "POST", f"/v1/automations/approvals/{first['id']}/reject", {"version": first["version"]}
     )
     await page.locator("[data-approve] button").click()
-    await expect(page.get_by_role("rowheader").filter(has_text=two)).to_contain_text("Approved")
-    await expect(page.get_by_role("rowheader").filter(has_text=one)).to_contain_text("Rejected")
+    await expect(page.get_by_role("rowheader").filter(has_text=approved_name)).to_contain_text("Approved")
+    await expect(page.get_by_role("rowheader").filter(has_text=rejected_name)).to_contain_text("Rejected")
     assert [url.split("/")[-2] for url, _ in sent] == [run["approval_id"] for run in runs]
     assert all(json.loads(body)["change_hash"] for _, body in sent)
     await web.site.reaches(runs[1]["id"], "succeeded")
@@ -282,11 +282,11 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     third = await web.run(automation["id"], "queue-third")
     await seen.open("/approvals?decided=1")
     tables = page.get_by_role("table")
-    await expect(tables.first.get_by_role("row").filter(has_text=one)).to_have_count(1)
+    await expect(tables.first.get_by_role("row").filter(has_text=rejected_name)).to_have_count(1)
     decided = tables.last.get_by_role("row")
-    await expect(decided.filter(has_text=two)).to_contain_text("1 of 1")
-    await expect(decided.filter(has_text=two)).to_contain_text("The approver".title())
-    await expect(decided.filter(has_text=one)).to_contain_text("Rejected")
+    await expect(decided.filter(has_text=approved_name)).to_contain_text("1 of 1")
+    await expect(decided.filter(has_text=approved_name)).to_contain_text("The approver".title())
+    await expect(decided.filter(has_text=rejected_name)).to_contain_text("Rejected")
     assert await seen.check_looks("approvals") == []
     assert await cut_off(seen) == []
     # All that wait can be rejected at once, too.
