@@ -13,7 +13,6 @@ from tests.databases import MIGRATED, WITH_CAST, Clones
 from tests.event_loop import SessionLoop
 from tests.warm_databases import WarmDatabases
 
-_END_MILLISECONDS = 60_000
 # Without constraints any table takes a row of its defaults.
 _ACCEPT_ANY_ROW = """
 DO $$
@@ -33,9 +32,6 @@ BEGIN
 END $$
 """
 
-# Autovacuum may renew a database's statistics in between, which costs a new database.
-_TRIED_AGAIN = pytest.mark.flaky(reruns=2)
-
 
 @pytest.fixture
 def databases(
@@ -54,15 +50,6 @@ async def _superuser(url: str) -> Any:
 
 async def _engine_connection(url: str) -> ServerConnection:
     return await Hosts(url).connect(timeout=30)
-
-
-async def _end_session(connection: Any, url: str) -> None:
-    """Closes the connection and returns once the server has ended its session: until then it is another's."""
-    pid = connection.get_server_pid()
-    await connection.close()
-    maintenance = await asyncpg.connect(f"{url.rpartition('/')[0]}/postgres")
-    await maintenance.execute("SELECT pg_terminate_backend($1, $2)", pid, _END_MILLISECONDS)
-    await maintenance.close()
 
 
 async def _tables(connection: Any) -> list[str]:
@@ -86,7 +73,6 @@ async def _contents(connection: Any) -> dict[str, str]:
     return contents
 
 
-@_TRIED_AGAIN
 async def test_a_row_in_any_table_is_gone(clones: Clones, databases: WarmDatabases) -> None:
     """A table or sequence that resetting forgets fails here. See docs/guides/contributors.md#tests."""
     url = clones.clone(MIGRATED)
@@ -106,7 +92,7 @@ async def test_a_row_in_any_table_is_gone(clones: Clones, databases: WarmDatabas
     await connection.execute("SELECT nextval(format('%I.%I', schemaname, sequencename)) FROM pg_sequences")
     filled = await _contents(connection)
     assert [table for table in tables if filled[table] == before[table]] == []
-    await _end_session(connection, url)
+    await connection.close()
     databases.give_back(url)
     assert databases.lend(MIGRATED) == url
     connection = await _superuser(url)
@@ -114,7 +100,6 @@ async def test_a_row_in_any_table_is_gone(clones: Clones, databases: WarmDatabas
     await connection.close()
 
 
-@_TRIED_AGAIN
 async def test_changed_and_deleted_rows_of_the_cast_are_put_back(databases: WarmDatabases) -> None:
     """The cast is as its template has it. See docs/guides/contributors.md#tests."""
     url = databases.lend(WITH_CAST)
@@ -123,7 +108,7 @@ async def test_changed_and_deleted_rows_of_the_cast_are_put_back(databases: Warm
     await connection.execute("SET session_replication_role = replica")
     await connection.execute("UPDATE dir_orgs SET name = 'Another'; DELETE FROM members")
     assert await _contents(connection) != before
-    await _end_session(connection, url)
+    await connection.close()
     databases.give_back(url)
     assert databases.lend(WITH_CAST) == url
     connection = await _superuser(url)
